@@ -1,0 +1,72 @@
+"""Everything the builder takes from jaxlib, and every difference between its releases. Nothing else imports it.
+
+jaxlib's MLIR bindings are not a public API; the names below have been stable from jaxlib 0.11 to 0.12.
+
+===============================  ==========================================================================
+name                             if it moves
+===============================  ==========================================================================
+``jaxlib.mlir.ir``               the MLIR Python bindings; any build of them with the same C API will do
+``jaxlib.mosaic.python.tpu``     generated op classes and ``register_dialect`` of the tpu dialect
+``tpu.private_unzip_debug_…``    0.12 and later: moves locations out of the body; absent before
+``_jax_mlir_ext.register_…``     adds the upstream dialects to a registry; JAX's own context is made with it
+===============================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import jaxlib.version
+from jaxlib.mlir import ir as ir
+from jaxlib.mlir.passmanager import PassManager as PassManager
+from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
+from jaxlib.mosaic.python import tpu as _tpu
+
+tpu: Final[Any] = _tpu
+_DIALECTS: Final = ("func", "arith", "math", "vector", "memref", "scf", "cf")
+
+JAXLIB_VERSION: Final[tuple[int, ...]] = tuple(int(p) for p in jaxlib.version.__version__.split(".")[:3])
+
+
+def has_op(class_name: str) -> bool:
+    """Whether the installed tpu dialect has a generated class of this name (``"WaitDMAOp"``)."""
+    return hasattr(_tpu, class_name)
+
+
+#: 0.12 names the module after the kernel; 0.11 leaves the module without a name.
+MODULE_HAS_NAME: Final = JAXLIB_VERSION >= (0, 12, 0)
+#: 0.12 waits with ``tpu.wait_dma {wait_target}``; before, Pallas emitted ``tpu.wait_dma2``.
+PALLAS_WAITS_WITH_WAIT_DMA: Final = JAXLIB_VERSION >= (0, 12, 0)
+#: 0.12 tiles by ``tpu.concatenate``; ``tpu.repeat`` is gone.
+HAS_REPEAT: Final = has_op("RepeatOp")
+#: 0.12 lowers a dynamic fori_loop to one scf.for; before, a main loop and a remainder loop.
+DYNAMIC_FORI_IS_ONE_LOOP: Final = JAXLIB_VERSION >= (0, 12, 0)
+
+#: The IR version Pallas targets without a TPU backend or under jax.export (forward compatible).
+FORWARD_COMPATIBLE_IR_VERSION: Final = 15
+#: The newest IR version the installed jaxlib writes.
+LATEST_IR_VERSION: Final = 18 if JAXLIB_VERSION >= (0, 12, 0) else 17
+
+
+def new_context() -> ir.Context:
+    """A context that holds the dialects a Mosaic kernel uses; nothing of JAX is imported."""
+    registry = ir.DialectRegistry()
+    _register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    for name in _DIALECTS:
+        context.get_dialect_descriptor(name)  # loads it
+    _tpu.register_dialect(context)
+    return context
+
+
+def unzip_debug_locations(module: ir.Operation) -> bytes | None:
+    """Move the locations out of ``module`` (0.12 and later); ``None`` where jaxlib cannot."""
+    unzip = getattr(_tpu, "private_unzip_debug_locations", None)
+    return None if unzip is None else unzip(module)
+
+
+def communication(module: ir.Operation) -> tuple[bool, bool]:
+    """Whether the kernel communicates with other devices, and whether it uses a custom barrier."""
+    has_communication, has_custom_barrier = _tpu.private_has_communication(module)
+    return has_communication, has_custom_barrier

@@ -1,0 +1,336 @@
+"""The emission core every op stands on: locations, operand checks, constants, one `Operation.create` an op."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._compat import ir, tpu
+from mosaic_tpu.builder._types import TypeInfo, Types, thread_types
+from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import (
+    BuilderStateError,
+    ClosedRegionError,
+    ConstantError,
+    DTypeError,
+    ForeignValueError,
+    KindError,
+    MosaicError,
+    ShapeError,
+    UnsupportedOpError,
+    YieldTwiceError,
+)
+
+if TYPE_CHECKING:
+    from mosaic_tpu.builder.builder import Builder
+    from mosaic_tpu.builder.pallas import Pallas
+
+#: Stands for "no block is open": not an insertion point, so that creating an op fails and is explained.
+NO_BLOCK: Final[Any] = object()
+
+_create = ir.Operation.create
+_PACKAGE: Final = str(Path(__file__).parent)
+_SIBLING_KERNEL: Final = str(Path("mosaic_tpu", "kernel"))
+
+#: Whether a file is ours (skipped when looking for the user's line); filled as files are met.
+_is_internal: dict[str, bool] = {}
+
+
+def _internal(filename: str) -> bool:
+    found = filename.startswith(_PACKAGE) or _SIBLING_KERNEL in filename or filename.endswith("contextlib.py")
+    _is_internal[filename] = found
+    return found
+
+
+def user_frame(frame: FrameType) -> FrameType:
+    """The nearest frame that is not the builder's."""
+    while True:
+        filename = frame.f_code.co_filename
+        internal = _is_internal.get(filename)
+        if internal is None:
+            internal = _internal(filename)
+        if not internal or frame.f_back is None:
+            return frame
+        frame = frame.f_back
+
+
+class Scope:
+    """One open block: where its values live, and where ops go while it is innermost."""
+
+    __slots__ = ("block", "ip", "live", "owner", "parent")
+
+    def __init__(self, owner: Builder, block: ir.Block, parent: Scope | None) -> None:
+        self.owner = owner
+        #: The builder while values of this scope may be used, ``None`` afterwards.
+        self.live: Builder | None = owner
+        self.block = block
+        self.ip: ir.InsertionPoint = ir.InsertionPoint(block)
+        self.parent = parent
+
+
+class Core:
+    """State and emission. Everything public is added by the mixins."""
+
+    types: Types
+    pallas: Pallas
+    _scope: Scope
+    _ip: ir.InsertionPoint
+    _locations: dict[tuple[int, int], tuple[ir.Location, CodeType]]
+    _fixed_location: ir.Location | None
+
+    def _start(self) -> None:
+        self.types = thread_types()
+        self._locations = {}
+        self._fixed_location = None
+        self._ip = NO_BLOCK
+
+    # --- locations ---------------------------------------------------------------------------------------------
+
+    def _loc(self) -> ir.Location:
+        frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+        while True:
+            code = frame.f_code
+            internal = _is_internal.get(code.co_filename)
+            if internal is None:
+                internal = _internal(code.co_filename)
+            if not internal:
+                break
+            back = frame.f_back
+            if back is None:
+                break
+            frame = back
+        key = (id(code), frame.f_lasti)
+        found = self._locations.get(key)
+        if found is None:
+            name = ir.Location.file(code.co_filename, frame.f_lineno, 0, context=self.types.context)
+            location = ir.Location.name(code.co_name, name, context=self.types.context)
+            # The code object is kept so that its id stays its own.
+            found = self._locations[key] = (location, code)
+        return found[0]
+
+    def where(self) -> str:
+        """``"file.py:12"`` of the kernel's line that is being built, for messages."""
+        frame = user_frame(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+        return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    # --- emission ------------------------------------------------------------------------------------------------
+
+    def _emit(
+        self,
+        name: str,
+        info: TypeInfo,
+        operands: list[ir.Value],
+        attributes: dict[str, ir.Attribute] | None = None,
+    ) -> Value:
+        """Create an op with one result at the end of the current block."""
+        try:
+            created = _create(name, [info.ir], operands, attributes, None, 0, self._loc(), self._ip)
+        except TypeError:
+            self._diagnose_create(name)
+            raise
+        return Value(created.result, info, self._scope)
+
+    def _emit_void(
+        self, name: str, operands: list[ir.Value], attributes: dict[str, ir.Attribute] | None = None
+    ) -> None:
+        """Create an op without results."""
+        try:
+            _create(name, None, operands, attributes, None, 0, self._loc(), self._ip)
+        except TypeError:
+            self._diagnose_create(name)
+            raise
+
+    def _emit_many(
+        self,
+        name: str,
+        infos: Sequence[TypeInfo],
+        operands: list[ir.Value],
+        attributes: dict[str, ir.Attribute] | None = None,
+        regions: int = 0,
+    ) -> ir.Operation:
+        """Create an op with any results and regions; the caller wraps the results."""
+        try:
+            return _create(name, [i.ir for i in infos], operands, attributes, None, regions, self._loc(), self._ip)
+        except TypeError:
+            self._diagnose_create(name)
+            raise
+
+    def _diagnose_create(self, name: str) -> None:
+        if self._ip is not NO_BLOCK:
+            return
+        live = getattr(self, "_scope", None)
+        if live is None:
+            self.fail(BuilderStateError, "no arguments declared yet", op=name, hint="call b.declare_args(…) first")
+        if live.live is None:
+            self.fail(BuilderStateError, "the builder is finished", op=name, hint="make a new Builder")
+        self.fail(YieldTwiceError, "the current region has already yielded", op=name)
+
+    def fail(
+        self,
+        error: type[MosaicError],
+        summary: str,
+        *,
+        op: str | None = None,
+        operands: Sequence[object] = (),
+        hint: str | None = None,
+    ) -> NoReturn:
+        """Raise ``error`` with the operands' types and the kernel's line."""
+        shown = [str(o._info) if isinstance(o, Value) else repr(o) for o in operands]  # pyright: ignore[reportPrivateUsage]
+        raise error(summary, op=op, operands=shown, location=self.where(), hint=hint)
+
+    # --- operands ------------------------------------------------------------------------------------------------
+
+    def _use(self, value: Value, op: str) -> ir.Value:
+        """The MLIR value of an operand, after checking that it may be used here."""
+        try:
+            if value._scope.live is self:  # pyright: ignore[reportPrivateUsage]
+                return value._ir  # pyright: ignore[reportPrivateUsage]
+        except AttributeError:
+            self.fail(
+                KindError,
+                f"{value!r} is a {type(value).__name__}, not a value of this kernel",
+                op=op,
+                hint="wrap numbers with b.lift(…) or b.c_index(…)",
+            )
+        if value._scope.owner is not self:  # pyright: ignore[reportPrivateUsage]
+            self.fail(ForeignValueError, "a value of another builder was used", op=op, operands=[value])
+        if self._scope.live is None:
+            self.fail(BuilderStateError, "the builder is finished", op=op, hint="make a new Builder")
+        self.fail(ClosedRegionError, "a value was used after its region closed", op=op, operands=[value])
+
+    def _use_vector(self, value: Value, op: str) -> ir.Value:
+        used = self._use(value, op)
+        if not value._info.is_vector:  # pyright: ignore[reportPrivateUsage]
+            self.fail(KindError, "a vector is needed", op=op, operands=[value], hint="b.broadcast_to makes one")
+        return used
+
+    def _use_ref(self, value: Value, op: str) -> ir.Value:
+        used = self._use(value, op)
+        if not value._info.is_ref:  # pyright: ignore[reportPrivateUsage]
+            self.fail(KindError, "a ref is needed", op=op, operands=[value], hint="pass a declared argument")
+        return used
+
+    def _use_all(self, values: Sequence[Value], op: str) -> list[ir.Value]:
+        return [self._use(v, op) for v in values]
+
+    # --- constants -----------------------------------------------------------------------------------------------
+
+    def _constant(self, value: Number, info: TypeInfo) -> Value:
+        """A fresh ``arith.constant``, never shared: Pallas makes one per use."""
+        try:
+            created = _create(
+                "arith.constant", [info.ir], None, self._constant_attributes(value, info), None, 0, self._loc(), self._ip
+            )
+        except TypeError:
+            self._diagnose_create("arith.constant")
+            raise
+        return Value(created.result, info, self._scope)
+
+    def _constant_attributes(self, value: Number, info: TypeInfo) -> dict[str, ir.Attribute]:
+        dtype = info.dtype
+        if dtype.is_float:
+            number = float(value)
+            if number != number:
+                return self.types.constant(number, 0.0, info)
+            sign = math.copysign(1.0, number)
+            if dtype.bits < 64 and math.isfinite(number):
+                self._check_finite(number, dtype)
+            return self.types.constant(number, sign, info)
+        if isinstance(value, float):
+            if not value.is_integer():
+                self.fail(ConstantError, f"{value!r} is not an integer, the element type is {dtype}", op="arith.constant")
+            value = int(value)
+        if dtype.bits and not -(1 << (dtype.bits - 1)) <= value < (1 << dtype.bits):
+            self.fail(ConstantError, f"{value!r} does not fit in {dtype}", op="arith.constant")
+        if dtype.bits and value >= (1 << (dtype.bits - 1)) and dtype.bits > 1:
+            value -= 1 << dtype.bits
+        return self.types.constant(int(value), 1.0, info)
+
+    def _check_finite(self, number: float, dtype: DType) -> None:
+        if dtype is dt.f32 and abs(number) <= 3.4028235677973366e38:
+            return
+        if dtype is dt.bf16 and abs(number) <= 3.3961775292304e38:
+            return
+        with np.errstate(over="ignore"):
+            if dtype.numpy is not None and not np.isfinite(np.asarray(number).astype(dtype.numpy).astype(np.float64)):
+                self.fail(ConstantError, f"{number!r} overflows {dtype}", op="arith.constant", hint="use math.inf if meant")
+
+    def _number(self, value: object, like: DType) -> tuple[Number, DType]:
+        """A Python or NumPy number and the element type it takes beside an operand of type ``like``."""
+        if isinstance(value, np.generic):
+            return value.item(), dt.as_dtype(value.dtype)  # NumPy scalars keep their own width
+        if isinstance(value, bool | int | float):
+            if like.is_int and isinstance(value, float) and not value.is_integer():
+                self.fail(
+                    ConstantError,
+                    f"{value!r} is a float beside an operand of type {like}",
+                    hint=f"cast the operand first: x.to(f32), or write {round(value)}",
+                )
+            return value, like
+        self.fail(
+            KindError,
+            f"{value!r} is a {type(value).__name__}: neither a value of this kernel nor a number",
+            hint="arrays enter a kernel as refs",
+        )
+
+    def _lift_like(self, value: Operand, like: Value, op: str) -> Value:
+        """``value`` itself, or a constant with the element type of ``like`` — a scalar, never a splat."""
+        if isinstance(value, Value):
+            self._use(value, op)
+            return value
+        number, dtype = self._number(value, like.dtype)
+        return self._constant(number, self.types.scalar(dtype))
+
+    def _index(self, value: Value | int, op: str) -> ir.Value:
+        """An index operand: a Value of type index, or a fresh constant."""
+        if isinstance(value, Value):
+            used = self._use(value, op)
+            if value._info is not self.types.index:  # pyright: ignore[reportPrivateUsage]
+                self.fail(DTypeError, "indices must be of type index", op=op, operands=[value], hint="use b.to_index(v)")
+            return used
+        return self._constant(value, self.types.index)._ir  # pyright: ignore[reportPrivateUsage]
+
+    def _same(self, lhs: Value, rhs: Value, op: str) -> None:
+        """Refuse operands whose MLIR types differ."""
+        a, b = lhs._info, rhs._info  # pyright: ignore[reportPrivateUsage]
+        if a is b or a.ir is b.ir:
+            return
+        if a.kind != b.kind:
+            self.fail(
+                KindError,
+                f"a {a.kind} and a {b.kind}",
+                op=op,
+                operands=[lhs, rhs],
+                hint="b.broadcast_to(scalar, shape) makes a vector of a scalar",
+            )
+        if a.shape != b.shape:
+            self.fail(ShapeError, f"shapes {a.shape} and {b.shape} differ", op=op, operands=[lhs, rhs])
+        self.fail(DTypeError, f"element types {a.dtype} and {b.dtype} differ", op=op, operands=[lhs, rhs])
+
+    # --- ops through jaxlib's generated classes: slower, for what is rare --------------------------------------------
+
+    def _native(self, class_name: str, name: str, *arguments: Any, **attributes: Any) -> ir.Operation:
+        """Create an op through its generated class, which converts Python attributes itself."""
+        cls = getattr(tpu, class_name, None)
+        if cls is None:
+            self.fail(UnsupportedOpError, f"the installed jaxlib has no {name}", op=name, hint=_versions(name))
+        if self._ip is NO_BLOCK:
+            self._diagnose_create(name)
+        with self.types.context:
+            return cls(*arguments, **attributes, loc=self._loc(), ip=self._ip).operation
+
+
+def _versions(name: str) -> str:
+    known = {
+        "tpu.repeat": "jaxlib 0.11 had it; since 0.12 repeat and tile emit tpu.concatenate",
+        "tpu.rotate": "no jaxlib since 0.10.2 has it; pltpu.roll emits tpu.dynamic_rotate",
+    }
+    return known.get(name, "a newer jaxlib may have it")

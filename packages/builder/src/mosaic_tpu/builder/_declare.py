@@ -1,0 +1,332 @@
+"""From argument specs to ``func.func``: operand types, roles, ``window_params`` and ``transform_N`` functions.
+
+The rules are those of Pallas's TPU lowering: ANY, HBM and semaphore operands get an empty window and no transform;
+a VMEM window over the whole array is forced to be synchronous; each transform ends with a dead ``constant 0 : i32``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._core import Scope
+from mosaic_tpu.builder._types import TypeInfo
+from mosaic_tpu.builder._value import Value
+from mosaic_tpu.builder.enums import (
+    DimensionSemantics,
+    MemorySpace,
+    PipelineMode,
+    RevisitMode,
+    Role,
+    SemaphoreKind,
+)
+from mosaic_tpu.builder.errors import ArgumentSpecError, MosaicError, WindowError
+from mosaic_tpu.builder.specs import ArgSpec, Iter, ProgramId, Ref, Scalar, Sem, SemArray, Window, Zero
+
+if TYPE_CHECKING:
+    from mosaic_tpu.builder.builder import Builder
+
+_NO_WINDOW: Final = (MemorySpace.ANY, MemorySpace.HBM, MemorySpace.SEMAPHORE_MEM)
+_ROLE_ORDER: Final = {Role.SCALAR_PREFETCH: 0, Role.INPUT: 1, Role.OUTPUT: 2, Role.SCRATCH: 3}
+_GRID_ROLE: Final = -1
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One declared argument: its spec, its type and where it stands."""
+
+    name: str
+    spec: ArgSpec
+    info: TypeInfo
+    role: Role | None
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """The shape of the array behind a ref, as declared; see `Signature.array_shape` for windows."""
+        return self.spec.array_shape or self.spec.shape if isinstance(self.spec, Ref) else self.info.shape
+
+
+@dataclass
+class Signature:
+    """Everything `declare_args` learned: the kernel's operands, results, grid and the shapes of their arrays."""
+
+    arguments: tuple[Argument, ...]
+    grid: tuple[int, ...] | None
+    array_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+    def with_role(self, role: Role) -> tuple[Argument, ...]:
+        """The arguments of one role, in order."""
+        return tuple(a for a in self.arguments if a.role is role)
+
+
+def describe(builder: Builder, args: Mapping[str, ArgSpec]) -> tuple[Argument, ...]:
+    """Check the specs and give each its type; they must come in Pallas's order."""
+    found: list[Argument] = []
+    previous, previous_name = _GRID_ROLE, ""
+    for name, spec in args.items():
+        if not name.isidentifier():
+            builder.fail(ArgumentSpecError, f"{name!r} is not a Python name", op="declare_args", hint="rename the argument")
+        argument = _describe(builder, name, spec)
+        order = _GRID_ROLE if argument.role is None else _ROLE_ORDER[argument.role]
+        if order < previous:
+            builder.fail(
+                ArgumentSpecError,
+                f"{name!r} stands after {previous_name!r}",
+                op="declare_args",
+                hint="order: program ids, scalar_prefetch, inputs, outputs, scratch and semaphores",
+            )
+        previous, previous_name = order, name
+        found.append(argument)
+    return tuple(found)
+
+
+def _describe(builder: Builder, name: str, spec: ArgSpec) -> Argument:
+    types = builder.types
+    match spec:
+        case Scalar(dtype):
+            return Argument(name, spec, types.scalar(dt.as_dtype(dtype)), None)
+        case Iter():
+            return Argument(name, spec, types.index, None)
+        case Ref():
+            return _describe_ref(builder, name, spec)
+        case Sem(kind):
+            return Argument(name, spec, types.ref((), _semaphore(kind), MemorySpace.SEMAPHORE_MEM), Role.SCRATCH)
+        case SemArray(shape, kind):
+            info = types.ref(tuple(shape), _semaphore(kind), MemorySpace.SEMAPHORE_MEM)
+            return Argument(name, spec, info, Role.SCRATCH)
+        case _:  # pyright: ignore[reportUnnecessaryComparison]
+            builder.fail(
+                ArgumentSpecError,
+                f"{name!r} is a {type(spec).__name__}",
+                op="declare_args",
+                hint="use Scalar, Iter, Ref, Sem or SemArray",
+            )
+
+
+def _semaphore(kind: SemaphoreKind | str) -> dt.DType:
+    return dt.dma_semaphore if SemaphoreKind.of(kind) is SemaphoreKind.DMA else dt.semaphore
+
+
+def _describe_ref(builder: Builder, name: str, spec: Ref) -> Argument:
+    shape, space, role = tuple(spec.shape), MemorySpace.of(spec.memory_space), Role.of(spec.role)
+    if any(not isinstance(s, int) or isinstance(s, bool) or s < 1 for s in shape):
+        builder.fail(
+            ArgumentSpecError,
+            f"{name!r} has shape {shape}",
+            op="declare_args",
+            hint="sizes are positive ints; derive them from the config",
+        )
+    if spec.window is not None:
+        if role in (Role.SCALAR_PREFETCH, Role.SCRATCH):
+            builder.fail(WindowError, f"{name!r} is {role.value} and cannot have a window", op="declare_args",
+                         hint="windows belong to inputs and outputs")  # fmt: skip
+        block = spec.window.block_shape
+        if block is not None and tuple(block) != shape:
+            builder.fail(
+                WindowError,
+                f"{name!r} is a ref of shape {shape} with blocks of {tuple(block)}",
+                op="declare_args",
+                hint="Ref.shape is the block the kernel sees; give the whole array's shape as array_shape=",
+            )
+    return Argument(name, spec, builder.types.ref(shape, dt.as_dtype(spec.dtype), space), role)
+
+
+def function_attributes(
+    builder: Builder,
+    signature: Signature,
+    semantics: Sequence[DimensionSemantics],
+    transforms: Sequence[ir.Attribute] | None,
+) -> dict[str, ir.Attribute]:
+    """The Pallas attributes of the kernel's function."""
+    types = builder.types
+    attributes: dict[str, ir.Attribute] = {
+        "dimension_semantics": ir.ArrayAttr.get([types.parse(s.mlir) for s in semantics], types.context),
+        "scalar_prefetch": types.integer(len(signature.with_role(Role.SCALAR_PREFETCH)), 64),
+        "scratch_operands": types.integer(len(signature.with_role(Role.SCRATCH)), 64),
+    }
+    if signature.grid is not None:
+        attributes["iteration_bounds"] = types.dense(signature.grid, 64)
+    if transforms is not None:
+        attributes["window_params"] = ir.ArrayAttr.get(list(transforms), types.context)
+    return attributes
+
+
+def emit_windows(builder: Builder, signature: Signature, module: ir.Block) -> list[ir.Attribute]:
+    """One window dictionary an input and output, and the ``transform_N`` functions they name."""
+    windows: list[ir.Attribute] = []
+    operands = (*signature.with_role(Role.INPUT), *signature.with_role(Role.OUTPUT))
+    for number, argument in enumerate(operands):
+        if argument.info.space in _NO_WINDOW:
+            _check_no_window(builder, argument)
+            signature.array_shapes[argument.name] = argument.array_shape
+            windows.append(ir.DictAttr.get({}, builder.types.context))
+            continue
+        windows.append(_emit_window(builder, signature, argument, f"transform_{number}", module))
+    return windows
+
+
+def _check_no_window(builder: Builder, argument: Argument) -> None:
+    assert isinstance(argument.spec, Ref)
+    if argument.spec.window is not None and not _is_trivial_map(argument.spec.window):
+        builder.fail(WindowError, f"{argument.name!r} is in {argument.info.space} and cannot be windowed",
+                     op="declare_args", hint="drop the window and copy with enqueue_dma, or use vmem")  # fmt: skip
+
+
+def _is_trivial_map(window: Window) -> bool:
+    if window.transform_returns is not None:
+        return all(isinstance(r, Zero) for r in window.transform_returns)
+    return window.index_map is None
+
+
+def _index_map(builder: Builder, argument: Argument, grid_rank: int) -> Callable[..., Sequence[Any]]:
+    """The index map as a callable over program ids and prefetch refs."""
+    assert isinstance(argument.spec, Ref)
+    window = argument.spec.window or Window()
+    rank = len(argument.info.shape)
+    if window.transform_returns is not None:
+        if window.index_map is not None:
+            builder.fail(WindowError, f"{argument.name!r} has an index_map and transform_returns", op="declare_args",
+                         hint="give one of the two")  # fmt: skip
+        returns = window.transform_returns
+        for r in returns:
+            if isinstance(r, ProgramId) and not 0 <= r.axis < grid_rank:
+                builder.fail(WindowError, f"{argument.name!r} names program id {r.axis} of a grid of rank {grid_rank}",
+                             op="declare_args", hint="program ids count the grid's dimensions from 0")  # fmt: skip
+        return lambda *ids: tuple(ids[r.axis] if isinstance(r, ProgramId) else 0 for r in returns)
+    if window.index_map is None:
+        return lambda *ids: (0,) * rank
+    return _trim(window.index_map, grid_rank)
+
+
+def _trim(index_map: Callable[..., Sequence[Any]], grid_rank: int) -> Callable[..., Sequence[Any]]:
+    """Call without the prefetch refs when the index map takes program ids only."""
+    parameters = inspect.signature(index_map).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return index_map
+    count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    return (lambda *args: index_map(*args[:grid_rank])) if count == grid_rank else index_map
+
+
+def _emit_window(
+    builder: Builder, signature: Signature, argument: Argument, symbol: str, module: ir.Block
+) -> ir.Attribute:
+    assert isinstance(argument.spec, Ref) and signature.grid is not None
+    types, window, block = builder.types, argument.spec.window or Window(), argument.info.shape
+    index_map = _index_map(builder, argument, len(signature.grid))
+    indices = _emit_transform(builder, signature, argument, index_map, symbol, module)
+    constant_zero = all(isinstance(i, int) and i == 0 for i in indices)
+    shape = _array_shape(builder, signature, argument, index_map, indices)
+    signature.array_shapes[argument.name] = shape
+    params: dict[str, ir.Attribute] = {
+        "window_bounds": types.dense(block, 64),
+        "transform_indices": ir.FlatSymbolRefAttr.get(symbol, types.context),
+    }
+    if window.element_window is not None:
+        element = window.element_window
+        if not len(element.pad_low) == len(element.pad_high) == len(block):
+            builder.fail(WindowError, f"{argument.name!r} needs {len(block)} paddings a side", op="declare_args")
+        low, high = list(element.pad_low), list(element.pad_high)
+        params["window_kind"] = types.parse(f"#tpu.element_window<{low},{high}>")
+    mode = None if window.pipeline_mode is None else PipelineMode.of(window.pipeline_mode)
+    trivial = constant_zero and shape == block
+    if trivial and argument.info.space is MemorySpace.VMEM:
+        mode = PipelineMode.SYNCHRONOUS
+    if mode is not None:
+        params["pipeline_mode"] = types.parse(f"#tpu.pipeline_mode<{mode.value}>")
+    if window.revisit_mode is not None:
+        revisit = RevisitMode.of(window.revisit_mode)
+        if mode is None:
+            builder.fail(WindowError, f"{argument.name!r} has a revisit mode but no pipeline mode", op="declare_args",
+                         hint="give pipeline_mode too")  # fmt: skip
+        if revisit is RevisitMode.ANY and mode is PipelineMode.DOUBLE_BUFFERED:
+            builder.fail(WindowError, f"{argument.name!r}: revisit mode any needs one buffer", op="declare_args",
+                         hint='use pipeline_mode="synchronous"')  # fmt: skip
+        params["revisit_mode"] = types.parse(f"#tpu.revisit_mode<{revisit.value}>")
+    return ir.DictAttr.get(params, types.context)
+
+
+def _emit_transform(
+    builder: Builder,
+    signature: Signature,
+    argument: Argument,
+    index_map: Callable[..., Sequence[Any]],
+    symbol: str,
+    module: ir.Block,
+) -> Sequence[Any]:
+    """Emit ``transform_N`` and return what the index map returned, ints and values."""
+    types = builder.types
+    grid = tuple(a for a in signature.arguments if a.role is None)
+    inputs = (*grid, *signature.with_role(Role.SCALAR_PREFETCH))
+    i32 = types.scalar(dt.i32)
+    rank = len(argument.info.shape)
+    with builder.function(symbol, [a.info for a in inputs], [i32] * rank, {}, module) as (scope, values):
+        try:
+            returned = index_map(*values)
+        except MosaicError:
+            raise
+        except Exception as error:
+            builder.fail(WindowError, f"the index map of {argument.name!r} raised {type(error).__name__}: {error}",
+                         op="declare_args", hint="it is called with the program ids and the prefetch refs")  # fmt: skip
+        if not isinstance(returned, Sequence):
+            returned = (returned,)
+        if len(returned) != rank:
+            builder.fail(WindowError, f"the index map of {argument.name!r} returned {len(returned)} indices for rank {rank}",
+                         op="declare_args", hint="return one index a dimension")  # fmt: skip
+        results = [_index_result(builder, argument, r, i32) for r in returned]
+        builder._constant(0, i32)
+        builder._emit_void("func.return", [r._ir for r in results])
+        del scope
+    return returned
+
+
+def _index_result(builder: Builder, argument: Argument, value: Any, i32: TypeInfo) -> Value:
+    if isinstance(value, Value):
+        builder._use(value, "index_map")
+        if value._info.ir is not i32.ir:
+            builder.fail(WindowError, f"the index map of {argument.name!r} returned {value._info}", op="declare_args",
+                         hint="indices are ints or i32 scalars")  # fmt: skip
+        return value
+    if not isinstance(value, int):
+        builder.fail(WindowError, f"the index map of {argument.name!r} returned {value!r}", op="declare_args",
+                     hint="indices are ints or i32 scalars")  # fmt: skip
+    return builder._constant(value, i32)
+
+
+
+def _array_shape(
+    builder: Builder,
+    signature: Signature,
+    argument: Argument,
+    index_map: Callable[..., Sequence[Any]],
+    indices: Sequence[Any],
+) -> tuple[int, ...]:
+    """The array's shape: given, or the smallest that the blocks of the grid's corners cover."""
+    assert isinstance(argument.spec, Ref) and signature.grid is not None
+    spec, block = argument.spec, argument.info.shape
+    if spec.array_shape is not None:
+        shape = tuple(spec.array_shape)
+        if len(shape) != len(block):
+            builder.fail(WindowError, f"{argument.name!r} has blocks of rank {len(block)} and array_shape {shape}",
+                         op="declare_args", hint="the array and its blocks have one rank")  # fmt: skip
+        return shape
+    if all(isinstance(i, int) for i in indices) or spec.window is None:
+        return block
+    scale = (1,) * len(block) if spec.window.element_window is not None else block
+    corners = product(*({0, max(0, g - 1)} for g in signature.grid))
+    try:
+        blocks = [tuple(int(i) for i in index_map(*corner)) for corner in corners]
+    except Exception:  # an index map may do anything; it is asked for the shape only as a convenience
+        return block
+    last = [max(b[d] for b in blocks) for d in range(len(block))]
+    return tuple(n * s + b for n, s, b in zip(last, scale, block, strict=True))
+
+
+def open_scope(builder: Builder, block: ir.Block, infos: Sequence[TypeInfo]) -> tuple[Scope, list[Value]]:
+    """A scope over a function's entry block and its arguments as values."""
+    scope = Scope(builder, block, None)
+    return scope, [Value(a, i, scope) for a, i in zip(block.arguments, infos, strict=True)]

@@ -1,0 +1,321 @@
+"""`Value`: one SSA value, small: its MLIR handle, its interned type and the region it lives in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._types import TypeInfo
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.enums import MemorySpace
+from mosaic_tpu.builder.errors import ConcreteValueError, KindError
+from mosaic_tpu.builder.views import RefIndexer, RefView
+
+if TYPE_CHECKING:
+    from mosaic_tpu.builder._core import Scope
+    from mosaic_tpu.builder.builder import Builder
+
+type Number = bool | int | float
+type Operand = Value | Number
+
+
+class Value:
+    """A scalar, vector or ref of the kernel being built.
+
+    Operators emit what Pallas emits for the same expression: ``x * 2.0`` is a scalar constant, a broadcast and
+    ``arith.mulf``; ``a // b`` is `jnp.floor_divide`. Python numbers take this value's element type, NumPy scalars
+    keep their own. Raw MLIR ops are the builder's methods: ``b.mulf(x, y)``.
+
+    Example:
+        >>> from mosaic_tpu.builder import Builder, Scalar, i32
+        >>> b = Builder("k")
+        >>> a = b.declare_args(dict(n=Scalar(i32)), grid=(4,))
+        >>> (a.n * 8 + 1).dtype
+        i32
+    """
+
+    __slots__ = ("_info", "_ir", "_scope")
+
+    def __init__(self, value: ir.Value, info: TypeInfo, scope: Scope) -> None:
+        self._ir = value
+        self._info = info
+        self._scope = scope
+
+    # --- introspection ---------------------------------------------------------------------------------------
+
+    @property
+    def ir(self) -> ir.Value:
+        """The raw MLIR value, for ops the builder does not have."""
+        return self._ir
+
+    @property
+    def type(self) -> ir.Type:
+        """The full MLIR type: scalar, vector or memref."""
+        return self._info.ir
+
+    @property
+    def dtype(self) -> DType:
+        """The element type; of a scalar, its own."""
+        return self._info.dtype
+
+    @property
+    def elem_type(self) -> ir.Type:
+        """The MLIR element type; same as ``type`` for scalars."""
+        return self._scope.owner.types.element(self._info.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape; ``()`` for scalars."""
+        return self._info.shape
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions; 0 for scalars."""
+        return len(self._info.shape)
+
+    @property
+    def memory_space(self) -> MemorySpace | None:
+        """Where a ref lives; ``None`` for scalars and vectors."""
+        return self._info.space
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether this is a vector."""
+        return self._info.is_vector
+
+    @property
+    def is_ref(self) -> bool:
+        """Whether this is a ref (an MLIR memref)."""
+        return self._info.is_ref
+
+    @property
+    def is_memref(self) -> bool:
+        """The guide's name for `is_ref`."""
+        return self._info.is_ref
+
+    @property
+    def is_shaped(self) -> bool:
+        """Whether this is a vector or a ref."""
+        return self._info.kind != "scalar"
+
+    @property
+    def is_float_elem(self) -> bool:
+        """Whether the elements are floats."""
+        return self._info.dtype.is_float
+
+    @property
+    def is_int_elem(self) -> bool:
+        """Whether the elements are integers (``i1`` included)."""
+        return self._info.dtype.is_int
+
+    def dim(self, axis: int) -> int:
+        """The size of one dimension.
+
+        Raises:
+            KindError: this is a scalar, or has no such dimension.
+        """
+        try:
+            return self._info.shape[axis]
+        except IndexError:
+            raise KindError(f"dim({axis}) of a value of rank {self.rank}", operands=[str(self._info)]) from None
+
+    # --- arithmetic: what Pallas emits for the same operator -----------------------------------------------------
+
+    @property
+    def _b(self) -> Builder:
+        return self._scope.owner
+
+    def __add__(self, other: Operand) -> Value:
+        return self._b.pallas.add(self, other)
+
+    def __radd__(self, other: Number) -> Value:
+        return self._b.pallas.add(other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self._b.pallas.sub(self, other)
+
+    def __rsub__(self, other: Number) -> Value:
+        return self._b.pallas.sub(other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self._b.pallas.mul(self, other)
+
+    def __rmul__(self, other: Number) -> Value:
+        return self._b.pallas.mul(other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return self._b.pallas.true_divide(self, other)
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return self._b.pallas.true_divide(other, self)
+
+    def __floordiv__(self, other: Operand) -> Value:
+        return self._b.pallas.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Number) -> Value:
+        return self._b.pallas.floor_divide(other, self)
+
+    def __mod__(self, other: Operand) -> Value:
+        return self._b.pallas.remainder(self, other)
+
+    def __rmod__(self, other: Number) -> Value:
+        return self._b.pallas.remainder(other, self)
+
+    def __and__(self, other: Operand) -> Value:
+        return self._b.pallas.bitwise_and(self, other)
+
+    def __rand__(self, other: Number) -> Value:
+        return self._b.pallas.bitwise_and(other, self)
+
+    def __or__(self, other: Operand) -> Value:
+        return self._b.pallas.bitwise_or(self, other)
+
+    def __ror__(self, other: Number) -> Value:
+        return self._b.pallas.bitwise_or(other, self)
+
+    def __xor__(self, other: Operand) -> Value:
+        return self._b.pallas.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Number) -> Value:
+        return self._b.pallas.bitwise_xor(other, self)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return self._b.pallas.left_shift(self, other)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return self._b.pallas.right_shift(self, other)
+
+    def __lt__(self, other: Operand) -> Value:
+        return self._b.pallas.lt(self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return self._b.pallas.le(self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self._b.pallas.gt(self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self._b.pallas.ge(self, other)
+
+    def __neg__(self) -> Value:
+        return self._b.pallas.neg(self)
+
+    def __invert__(self) -> Value:
+        return self._b.pallas.logical_not(self)
+
+    def __abs__(self) -> Value:
+        return self._b.abs(self)
+
+    @property
+    def at(self) -> RefIndexer:
+        """``ref.at[…]``: a view, emitted anew at each use as Pallas does."""
+        return RefIndexer(RefView(self))
+
+    def __getitem__(self, index: object) -> Value:
+        return self._b.pallas.load(self, index)
+
+    def __setitem__(self, index: object, value: Operand) -> None:
+        self._b.pallas.store(self, value, index)
+
+    def eq(self, other: Operand) -> Value:
+        """Element-wise ``==``: ``arith.cmpi eq`` or ``arith.cmpf oeq``."""
+        return self._b.pallas.eq(self, other)
+
+    def ne(self, other: Operand) -> Value:
+        """Element-wise ``!=``: ``arith.cmpi ne`` or ``arith.cmpf one``."""
+        return self._b.pallas.ne(self, other)
+
+    # --- the guide's fluent names ------------------------------------------------------------------------------
+
+    def add(self, other: Operand) -> Value:
+        """``arith.addi`` or ``arith.addf``; same as ``+``."""
+        return self._b.pallas.add(self, other)
+
+    def sub(self, other: Operand) -> Value:
+        """``arith.subi`` or ``arith.subf``; same as ``-``."""
+        return self._b.pallas.sub(self, other)
+
+    def mul(self, other: Operand) -> Value:
+        """``arith.muli`` or ``arith.mulf``; same as ``*``."""
+        return self._b.pallas.mul(self, other)
+
+    def div(self, other: Operand) -> Value:
+        """``arith.divsi`` (towards zero), ``arith.divui`` or ``arith.divf``: `lax.div`."""
+        return self._b.pallas.div(self, other)
+
+    def rem(self, other: Operand) -> Value:
+        """``arith.remsi``, ``arith.remui`` or ``arith.remf``: `lax.rem`, the sign of the dividend."""
+        return self._b.pallas.rem(self, other)
+
+    def bit_and(self, other: Operand) -> Value:
+        """``arith.andi``; same as ``&``."""
+        return self._b.pallas.bitwise_and(self, other)
+
+    def bit_or(self, other: Operand) -> Value:
+        """``arith.ori``; same as ``|``."""
+        return self._b.pallas.bitwise_or(self, other)
+
+    def minimum(self, other: Operand) -> Value:
+        """``arith.minsi``, ``arith.minui`` or ``arith.minimumf``."""
+        return self._b.pallas.minimum(self, other)
+
+    def maximum(self, other: Operand) -> Value:
+        """``arith.maxsi``, ``arith.maxui`` or ``arith.maximumf``."""
+        return self._b.pallas.maximum(self, other)
+
+    def lt(self, other: Operand) -> Value:
+        """Element-wise ``<``."""
+        return self._b.pallas.lt(self, other)
+
+    def le(self, other: Operand) -> Value:
+        """Element-wise ``<=``."""
+        return self._b.pallas.le(self, other)
+
+    def gt(self, other: Operand) -> Value:
+        """Element-wise ``>``."""
+        return self._b.pallas.gt(self, other)
+
+    def ge(self, other: Operand) -> Value:
+        """Element-wise ``>=``."""
+        return self._b.pallas.ge(self, other)
+
+    def to(self, dtype: DType) -> Value:
+        """A numeric cast that keeps the shape, by the guide's table; nothing is emitted when the type is the same."""
+        return self._b.cast(self, dtype)
+
+    def bitcast(self, dtype: DType) -> Value:
+        """``tpu.bitcast`` to another element type of the same width."""
+        return self._b.bitcast_to(self, dtype)
+
+    def abs(self) -> Value:
+        """``math.absf`` or ``math.absi``."""
+        return self._b.abs(self)
+
+    # --- what a traced value cannot be ---------------------------------------------------------------------------
+
+    def _refuse(self, what: str, hint: str) -> NoReturn:
+        raise ConcreteValueError(
+            f"{what} needs a concrete value, this is only known when the kernel runs",
+            operands=[str(self._info)],
+            location=self._scope.owner.where(),
+            hint=hint,
+        )
+
+    def __bool__(self) -> bool:
+        self._refuse("bool()", "use b.if_(cond), b.pallas.when(cond) or b.select(cond, x, y)")
+
+    def __int__(self) -> int:
+        self._refuse("int()", "sizes and loop counts of the Python program come from the config")
+
+    def __float__(self) -> float:
+        self._refuse("float()", "numbers of the Python program come from the config")
+
+    def __index__(self) -> int:
+        self._refuse("using a Value as an index", "index refs: ref[i], or b.to_index(i) for raw ops")
+
+    def __iter__(self) -> Iterator[Value]:
+        self._refuse("iteration", "loop with b.for_(…), or take slices one by one")
+
+    def __repr__(self) -> str:
+        return f"Value({self._info})"

@@ -1,0 +1,162 @@
+"""A finished module: its text to read and diff, and the bytes that Pallas would put into ``backend_config``."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mosaic_tpu.builder._compat import (
+    FORWARD_COMPATIBLE_IR_VERSION,
+    PassManager,
+    communication,
+    ir,
+    new_context,
+    unzip_debug_locations,
+)
+from mosaic_tpu.builder.errors import ModuleFormatError, VerificationError
+
+if TYPE_CHECKING:
+    from mosaic_tpu.builder._declare import Signature
+    from mosaic_tpu.builder._types import Types
+
+
+@dataclass(frozen=True)
+class SerializedModule:
+    """A module in the stable_mosaic form.
+
+    Attributes:
+        body: MLIR bytecode, base64 of which is ``custom_call_config.body``.
+        debug_locations: the locations moved out of the body, or ``None`` when they stayed inside.
+        ir_version: the stable_mosaic version, ``None`` for the newest the installed jaxlib writes.
+        has_communication: the kernel talks to other devices.
+        has_custom_barrier: the kernel uses the barrier semaphore, so its call needs a ``collective_id``.
+    """
+
+    body: bytes
+    debug_locations: bytes | None
+    ir_version: int | None
+    has_communication: bool
+    has_custom_barrier: bool
+
+
+class MosaicModule:
+    """What `Builder.finish` returns.
+
+    Attributes:
+        name: the kernel's function name.
+        signature: arguments, grid and array shapes as declared.
+    """
+
+    def __init__(self, module: ir.Module, name: str, signature: Signature, types: Types) -> None:
+        self._module: ir.Module | None = module
+        self._types = types
+        self.name = name
+        self.signature = signature
+
+    @property
+    def module(self) -> ir.Module:
+        """The MLIR module.
+
+        Raises:
+            ModuleFormatError: it was handed to ``serialize(keep=False)``.
+        """
+        if self._module is None:
+            raise ModuleFormatError("the module was consumed by serialize(keep=False)", hint="build it again, or keep it")
+        return self._module
+
+    def text(self, *, canonical: bool = True, locations: bool = False) -> str:
+        """The module as MLIR text.
+
+        Args:
+            canonical: after ``canonicalize,cse,canonicalize``, to read and diff; else as emitted.
+            locations: with the kernel's file and line on every op.
+        """
+        operation = self.module.operation
+        with self._types.context, self._types.unknown:
+            if canonical:
+                operation = operation.clone(ip=False)
+                PassManager.parse("builtin.module(canonicalize,cse,canonicalize)").run(operation)
+            return operation.get_asm(enable_debug_info=locations, pretty_debug_info=locations).rstrip() + "\n"
+
+    def serialize(
+        self, *, ir_version: int | None = FORWARD_COMPATIBLE_IR_VERSION, unzip: bool = True, keep: bool = True
+    ) -> SerializedModule:
+        """The bytes Pallas would emit for this module.
+
+        Args:
+            ir_version: the stable_mosaic version: 15 without a TPU backend and under jax.export, ``None`` for the
+                newest.
+            unzip: move the locations out of the body, as JAX 0.12 does unless it exports.
+            keep: leave this object usable; ``False`` saves a clone.
+        """
+        module = self.module
+        context = self._types.context
+        with context, self._types.unknown:
+            operation = module.operation
+            has_communication, has_custom_barrier = communication(operation)
+            if keep:
+                operation = operation.clone(ip=False)
+            else:
+                self._module = None
+            target = "" if ir_version is None else f"target-version={ir_version}"
+            before = context.allow_unregistered_dialects
+            context.allow_unregistered_dialects = True
+            try:
+                pipeline = PassManager.parse(f"builtin.module(mosaic-serde{{serialize=true {target}}})")
+                pipeline.enable_verifier(False)
+                pipeline.run(operation)
+                locations = unzip_debug_locations(operation.operation) if unzip else None
+            finally:
+                context.allow_unregistered_dialects = before
+            buffer = io.BytesIO()
+            operation.write_bytecode(buffer, desired_version=0)
+        return SerializedModule(buffer.getvalue(), locations, ir_version, has_communication, has_custom_barrier)
+
+
+def body_text(body: bytes | str, *, canonical: bool = False) -> str:
+    """Serialized bytes, or text in either form, as readable MLIR text.
+
+    Args:
+        body: bytecode or text of a Mosaic module.
+        canonical: run ``canonicalize,cse,canonicalize`` too.
+
+    Raises:
+        ModuleFormatError: this is not a module the installed jaxlib can read.
+    """
+    context = new_context()
+    context.allow_unregistered_dialects = True
+    with context, ir.Location.unknown():
+        try:
+            module = ir.Module.parse(body)
+            if "stable_mosaic.version" in module.operation.attributes:
+                PassManager.parse("builtin.module(mosaic-serde{serialize=false})").run(module.operation)
+            if canonical:
+                PassManager.parse("builtin.module(canonicalize,cse,canonicalize)").run(module.operation)
+        except (ir.MLIRError, ValueError) as error:
+            first = str(error).strip().splitlines()[0] if str(error).strip() else "unknown format"
+            raise ModuleFormatError(
+                f"not a Mosaic module this jaxlib can read: {first}",
+                hint="give the decoded body of a tpu_custom_call, or MLIR text; a newer jaxlib may read newer versions",
+            ) from None
+        return module.operation.get_asm().rstrip() + "\n"
+
+
+_FILE_LINE = re.compile(r'"([^"]+)":(\d+):\d+')
+
+
+def explain_verifier(error: ir.MLIRError) -> VerificationError:
+    """MLIR's diagnostics as one of our errors, at the kernel's line."""
+    diagnostics = list(error.error_diagnostics)
+    if not diagnostics:
+        return VerificationError(str(error))
+    first = diagnostics[0]
+    where = _FILE_LINE.search(str(first.location))
+    op = re.match(r"'([\w.]+)' op (.*)", first.message, re.DOTALL)
+    return VerificationError(
+        (op[2] if op else first.message).strip(),
+        op=op[1] if op else None,
+        location=f"{where[1]}:{where[2]}" if where else None,
+        hint="the op's operands do not fit each other; see its reference page",
+    )

@@ -1,0 +1,2 @@
+"""The ops, one file a dialect: each method emits one MLIR operation."""
+

@@ -1,0 +1,293 @@
+"""The tpu dialect on refs: stores, strided access, slices, squeezes, bitcasts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._registry import op
+from mosaic_tpu.builder._value import Value
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, ShapeError
+from mosaic_tpu.builder.ops.vector import Indices, VectorOps
+
+#: ``ir.ShapedType.get_dynamic_size()``: stands for a size known at run time only.
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+class TpuMemoryOps(VectorOps):
+    """``tpu.*`` on refs."""
+
+    # --- loads and stores ----------------------------------------------------------------------------------------
+
+    def _mask(self, mask: Value | None, shape: tuple[int, ...], name: str) -> list[ir.Value]:
+        if mask is None:
+            return []
+        used = self._use_vector(mask, name)
+        if mask.dtype is not dt.i1 or mask.shape != shape:
+            self.fail(ShapeError, f"the mask must be i1 of shape {shape}", op=name, operands=[mask], hint="compare values of that shape")
+        return [used]
+
+    @op("tpu.vector_load", source="b.tpuVectorLoad(ref, indices, .{ .strides, .mask })", traits=("load",))
+    def tpu_vector_load(
+        self,
+        ref: Value,
+        indices: Indices = (),
+        shape: Sequence[int] | None = None,
+        *,
+        strides: Sequence[int] = (),
+        mask: Value | None = None,
+    ) -> Value:
+        """The load with sublane strides and a per-element mask. Pallas emits `vector_load` or `strided_load`.
+
+        Example:
+            >>> b.tpu_vector_load(a.x).shape
+            (8, 128)
+        """
+        name = "tpu.vector_load"
+        used = self._vmem(ref, name)
+        found = self._vector_shape(ref, shape, name)
+        starts = self._indices(ref, indices, name)
+        masks = self._mask(mask, found, name)
+        attributes = {
+            "strides": self.types.dense(tuple(strides), 32),
+            "operandSegmentSizes": self.types.dense((1, len(starts), len(masks)), 32),
+        }
+        return self._emit(name, self.types.vector(found, ref.dtype), [used, *starts, *masks], attributes)
+
+    @op("tpu.vector_store", source="b.refStore(ref, value)", traits=("store",))
+    def ref_store(self, ref: Value, value: Value) -> None:
+        """Write the whole of a VMEM ref, without the dead load that Pallas adds (``b.pallas.store`` adds it).
+
+        Example:
+            >>> b.ref_store(a.x, b.zeros((8, 128), f32))
+        """
+        self.vector_store(ref, value)
+
+    @op("tpu.vector_store", source="b.vectorStoreAt / b.refStoreOpts(ref, value, indices, opts)", traits=("store",))
+    def vector_store(
+        self,
+        ref: Value,
+        value: Value,
+        indices: Indices = (),
+        *,
+        mask: Value | None = None,
+        strides: Sequence[int] = (),
+        add: bool = False,
+    ) -> None:
+        """Write a vector to a slice of a VMEM ref.
+
+        Args:
+            ref: in VMEM.
+            value: a vector of the ref's rank and element type.
+            indices: one start a dimension; none means zeros.
+            mask: ``i1`` of the value's shape: only these elements are written.
+            strides: sublane strides, empty for contiguous.
+            add: add to what is there instead of replacing it.
+
+        Example:
+            >>> b.vector_store(a.x, b.zeros((1, 128), f32), [0, 0])
+        """
+        name = "tpu.vector_store"
+        used = self._vmem(ref, name)
+        stored = self._use_vector(value, name)
+        if value._info.dtype.mlir != ref._info.dtype.mlir:
+            self.fail(DTypeError, f"the ref holds {ref.dtype}, the value {value.dtype}", op=name, operands=[value, ref])
+        self._vector_shape(ref, value._info.shape, name)
+        starts = self._indices(ref, indices, name)
+        masks = self._mask(mask, value._info.shape, name)
+        key = (name, len(starts), len(masks), tuple(strides), add)
+        attributes = self.types.named(*key)
+        if attributes is None:
+            attributes = {
+                "strides": self.types.dense(tuple(strides), 32),
+                "operandSegmentSizes": self.types.dense((1, 1, len(starts), len(masks)), 32),
+            }
+            if add:
+                attributes["add"] = self.types.boolean(True)
+            self.types.name(attributes, *key)
+        self._emit_void(name, [stored, used, *starts, *masks], attributes)
+
+    @op("tpu.vector_store", source="b.vectorStoreAt(ref, value, indices)", traits=("store",))
+    def vector_store_at(self, ref: Value, value: Value, indices: Indices) -> None:
+        """`vector_store` at ``indices``.
+
+        Example:
+            >>> b.vector_store_at(a.x, b.zeros((1, 128), f32), [0, 0])
+        """
+        self.vector_store(ref, value, indices)
+
+    def _strides(self, ref: Value, strides: Sequence[int], name: str) -> tuple[int, ...]:
+        steps = tuple(strides)
+        if len(steps) != ref.rank or any(s < 1 for s in steps):
+            self.fail(ArityError, f"strides {steps} for a ref of rank {ref.rank}", op=name, operands=[ref],
+                      hint="give one positive stride a dimension")  # fmt: skip
+        return steps
+
+    @op("tpu.strided_load", source="b.stridedLoad / b.stridedLoadShape(ref, indices, strides, shape)", traits=("load",))
+    def strided_load(
+        self, ref: Value, indices: Indices, strides: Sequence[int], shape: Sequence[int] | None = None
+    ) -> Value:
+        """Every ``strides``-th element from ``indices``.
+
+        Args:
+            ref: in VMEM.
+            indices: one start a dimension.
+            strides: one step a dimension.
+            shape: of the result; ``ceil(ref.shape / strides)`` if omitted.
+
+        Example:
+            >>> b.strided_load(a.x, [0, 0], [2, 1]).shape
+            (4, 128)
+        """
+        name = "tpu.strided_load"
+        used = self._vmem(ref, name)
+        steps = self._strides(ref, strides, name)
+        whole = tuple(-(-s // t) for s, t in zip(ref.shape, steps, strict=True))
+        found = self._vector_shape(ref, shape if shape is not None else whole, name)
+        if any((n - 1) * t >= s for n, t, s in zip(found, steps, ref.shape, strict=True)):
+            self.fail(ShapeError, f"shape {found} with strides {steps} leaves the ref", op=name, operands=[ref], hint="")
+        starts = self._indices(ref, indices, name)
+        info = self.types.vector(found, ref.dtype)
+        return self._emit(name, info, [used, *starts], {"strides": self.types.dense(steps, 32)})
+
+    @op("tpu.strided_store", source="b.stridedStore(ref, value, indices, strides)", traits=("store",))
+    def strided_store(self, ref: Value, value: Value, indices: Indices, strides: Sequence[int]) -> None:
+        """Write to every ``strides``-th element from ``indices``.
+
+        Example:
+            >>> b.strided_store(a.x, b.zeros((4, 128), f32), [0, 0], [2, 1])
+        """
+        name = "tpu.strided_store"
+        used, stored = self._vmem(ref, name), self._use_vector(value, name)
+        steps = self._strides(ref, strides, name)
+        if value.dtype.mlir != ref.dtype.mlir:
+            self.fail(DTypeError, f"the ref holds {ref.dtype}, the value {value.dtype}", op=name, operands=[value, ref])
+        if value.rank != ref.rank or any((n - 1) * t >= s for n, t, s in zip(value.shape, steps, ref.shape, strict=True)):
+            self.fail(ShapeError, f"shape {value.shape} with strides {steps} leaves the ref", op=name, operands=[value, ref])
+        starts = self._indices(ref, indices, name)
+        self._emit_void(name, [stored, used, *starts], {"strides": self.types.dense(steps, 32)})
+
+    # --- views -----------------------------------------------------------------------------------------------------
+
+    @op("tpu.memref_slice", source="b.memRefSlice(mem_ref, offsets, sizes, strides, result_shape)")
+    def memref_slice(self, ref: Value, offsets: Sequence[Value | int], sizes: Sequence[Value | int]) -> Value:
+        """A view of part of a ref: ``ref.at[…]`` before a DMA. Strides do not exist here.
+
+        Args:
+            ref: any ref, semaphore arrays too.
+            offsets: one a dimension: i32 values, or ints (a fresh i32 constant each).
+            sizes: one a dimension: ints, or i32 values for a size known at run time.
+
+        Example:
+            >>> b.memref_slice(a.x, [0, 0], [4, 128]).shape
+            (4, 128)
+        """
+        name = "tpu.memref_slice"
+        used = self._use_ref(ref, name)
+        shape = ref._info.shape
+        if not len(offsets) == len(sizes) == len(shape):
+            self.fail(ArityError, f"{len(offsets)} offsets and {len(sizes)} sizes for rank {ref.rank}", op=name, operands=[ref])
+        i32 = self.types.scalar(dt.i32)
+        starts: list[ir.Value] = []
+        for offset in offsets:
+            if isinstance(offset, Value):
+                starts.append(self._use(offset, name))
+                if offset._info.ir is not i32.ir:
+                    self.fail(DTypeError, "offsets must be i32", op=name, operands=[ref, offset], hint="b.index_cast(v, i32)")
+            else:
+                starts.append(self._constant(offset, i32)._ir)
+        static, dynamic = list[int](), list[ir.Value]()
+        for size, dim in zip(sizes, shape, strict=True):
+            if isinstance(size, Value):
+                dynamic.append(self._use(size, name))
+                static.append(DYNAMIC)
+            elif 0 < size <= dim or dim == DYNAMIC:
+                static.append(size)
+            else:
+                self.fail(ShapeError, f"size {size} of a dimension of {dim}", op=name, operands=[ref], hint="")
+        for offset, size, dim in zip(offsets, sizes, shape, strict=True):
+            if isinstance(offset, int) and isinstance(size, int) and not 0 <= offset <= dim - size and dim != DYNAMIC:
+                self.fail(ShapeError, f"offset {offset} with size {size} leaves a dimension of {dim}", op=name, operands=[ref], hint="")
+        info = self.types.ref(tuple(static), ref._info.dtype, ref._info.space)  # pyright: ignore[reportArgumentType]
+        key = (name, len(starts), len(dynamic))
+        attributes = self.types.named(*key)
+        if attributes is None:
+            attributes = self.types.name(
+                {"operandSegmentSizes": self.types.dense((1, len(starts), len(dynamic)), 32)}, *key
+            )
+        return self._emit(name, info, [used, *starts, *dynamic], attributes)
+
+    def _view(self, name: str, ref: Value, shape: Sequence[int], dtype: DType | None = None) -> Value:
+        used = self._use_ref(ref, name)
+        info = self.types.ref(tuple(shape), dtype or ref._info.dtype, ref._info.space)  # pyright: ignore[reportArgumentType]
+        return self._emit(name, info, [used])
+
+    @op("tpu.memref_squeeze", source="b.memRefSqueeze(mem_ref, result_shape)")
+    def memref_squeeze(self, ref: Value, shape: Sequence[int]) -> Value:
+        """A view without some size-1 dimensions.
+
+        Example:
+            >>> b.memref_squeeze(b.memref_slice(a.x, [0, 0], [1, 128]), (128,)).shape
+            (128,)
+        """
+        kept = [s for s in ref.shape if s != 1]
+        if [s for s in shape if s != 1] != kept or len(tuple(shape)) >= ref.rank:
+            self.fail(ShapeError, f"{tuple(shape)} does not drop size-1 dimensions only", op="tpu.memref_squeeze",
+                      operands=[ref], hint="")  # fmt: skip
+        return self._view("tpu.memref_squeeze", ref, shape)
+
+    @op("tpu.memref_reshape", source="b.memRefReshape(mem_ref, result_shape)")
+    def memref_reshape(self, ref: Value, shape: Sequence[int]) -> Value:
+        """A view with another shape and as many elements: ``ref.reshape(…)``.
+
+        Example:
+            >>> b.memref_reshape(a.x, (2, 4, 128)).shape
+            (2, 4, 128)
+        """
+        if math.prod(shape) != math.prod(ref.shape):
+            self.fail(ShapeError, f"{math.prod(ref.shape)} elements do not make shape {tuple(shape)}",
+                      op="tpu.memref_reshape", operands=[ref], hint="the number of elements must stay")  # fmt: skip
+        return self._view("tpu.memref_reshape", ref, shape)
+
+    @op("tpu.memref_bitcast", source="b.memRefBitcast / b.memRefBitcastShape(mem_ref, result_shape, dtype)")
+    def memref_bitcast(self, ref: Value, dtype: DType, shape: Sequence[int] | None = None) -> Value:
+        """A view with another element type; a change of width scales the second-to-last dimension.
+
+        Args:
+            ref: any ref.
+            dtype: the new element type.
+            shape: the new shape, if it should be checked; computed if omitted.
+
+        Example:
+            >>> b.memref_bitcast(b.alloca((64, 128), bf16), i32).shape
+            (32, 128)
+        """
+        name = "tpu.memref_bitcast"
+        self._use_ref(ref, name)
+        old, new = ref.dtype.bits, dtype.bits
+        found = ref.shape
+        if not new:
+            self.fail(DTypeError, f"cannot view memory as {dtype}", op=name, operands=[ref], hint="")
+        if old != new:
+            if ref.rank < 2 or ref.shape[-2] * old % new:
+                self.fail(ShapeError, f"the second-to-last dimension does not divide into {dtype}", op=name, operands=[ref], hint="")
+            found = (*ref.shape[:-2], ref.shape[-2] * old // new, ref.shape[-1])
+        if shape is not None and tuple(shape) != found:
+            self.fail(ShapeError, f"viewed as {dtype} the shape is {found}, not {tuple(shape)}", op=name, operands=[ref], hint="")
+        return self._view(name, ref, found, dtype)
+
+    @op("tpu.assume_layout", source="b.assumeLayout(src)")
+    def assume_layout(self, source: Value) -> Value:
+        """Keep the layout the compiler infers for ``source``. Pallas never emits it.
+
+        Example:
+            >>> b.assume_layout(b.ref_load(a.x)).shape
+            (8, 128)
+        """
+        used = self._use(source, "tpu.assume_layout")
+        if not source.is_shaped:
+            self.fail(AttributeValueError, "a scalar has no layout", op="tpu.assume_layout", operands=[source], hint="")
+        return self._emit("tpu.assume_layout", source._info, [used])

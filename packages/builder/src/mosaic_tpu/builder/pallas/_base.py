@@ -1,0 +1,95 @@
+"""What every idiom stands on: the builder, and operands as JAX's jaxprs hold them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import DTypeError, KindError, ShapeError
+
+if TYPE_CHECKING:
+    from mosaic_tpu.builder.builder import Builder
+
+
+class Idioms:
+    """Base of the idiom mixins."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._b = builder
+
+    def _check(self, op: str, *operands: Operand) -> None:
+        """Operands must be this builder's scalars or vectors, or numbers."""
+        for operand in operands:
+            if isinstance(operand, Value):
+                self._b._use(operand, op)
+                if operand._info.is_ref:
+                    self._b.fail(KindError, "a ref is not a value", op=op, operands=operands, hint="load it first: ref[...]")
+
+    def _const(self, value: Number, dtype: DType) -> Value:
+        return self._b._constant(value, self._b.types.scalar(dtype))
+
+    def _own_number(self, value: Number) -> Value:
+        """A number at a jit boundary: its own JAX dtype (int → i32, float → f32), not its neighbour's."""
+        return self._b.lift(value)
+
+    def _pair(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
+        """Both operands as values of one type: `_bcast` of Pallas's lowering, after jnp's rank promotion."""
+        x_value, y_value = isinstance(x, Value), isinstance(y, Value)
+        if not x_value and not y_value:
+            self._b.fail(KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)")
+        self._check(op, x, y)
+        if x_value and y_value:
+            if x._info is y._info:
+                return x, y
+            self._check_dtypes(x, y, op)
+            x, y = self._rank(x, y.rank), self._rank(y, x.rank)
+        elif x_value:
+            number, dtype = self._b._number(y, x._info.dtype)
+            y = self._const(number, dtype)
+            self._check_dtypes(x, y, op)
+        else:
+            assert isinstance(y, Value)
+            number, dtype = self._b._number(x, y._info.dtype)
+            x = self._const(number, dtype)
+            self._check_dtypes(x, y, op)
+        assert isinstance(x, Value) and isinstance(y, Value)
+        return self._broadcast_pair(x, y, op)
+
+    def _check_dtypes(self, x: Value, y: Value, op: str) -> None:
+        if x._info.dtype is not y._info.dtype:
+            self._b.fail(DTypeError, f"element types {x.dtype} and {y.dtype} differ", op=op, operands=[x, y])
+
+    def _rank(self, x: Value, rank: int) -> Value:
+        """jnp's rank promotion of a vector: leading size-1 dimensions."""
+        if not x.rank or x.rank >= rank:
+            return x
+        return self._b.shape_cast(x, (1,) * (rank - x.rank) + x.shape)
+
+    def _broadcast_pair(self, x: Value, y: Value, op: str) -> tuple[Value, Value]:
+        if x._info.shape == y._info.shape:
+            return x, y
+        out = self._joint_shape(op, x, y)
+        if x._info.shape != out:
+            x = self._b.broadcast_to(x, out)
+        if y._info.shape != out:
+            y = self._b.broadcast_to(y, out)
+        return x, y
+
+    def _joint_shape(self, op: str, *values: Value) -> tuple[int, ...]:
+        """The shape that scalars and equal-rank vectors broadcast to."""
+        shapes = [v._info.shape for v in values if v._info.shape]
+        if not shapes:
+            return ()
+        rank = max(map(len, shapes))
+        out = [1] * rank
+        for shape in shapes:
+            for d, s in enumerate((1,) * (rank - len(shape)) + shape):
+                if s != 1 and out[d] not in (1, s):
+                    self._b.fail(ShapeError, f"shapes {shapes} do not broadcast", op=op, operands=values)
+                out[d] = max(out[d], s)
+        return tuple(out)
+
+
+BOOL = dt.i1

@@ -1,0 +1,147 @@
+"""Copies and semaphores: pltpu.make_async_copy, make_async_remote_copy, pl.semaphore_*."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._registry import idiom
+from mosaic_tpu.builder._value import Value
+from mosaic_tpu.builder.pallas.refs import RefIdioms, RefLike
+from mosaic_tpu.builder.views import Index, RefView, Slice
+
+if TYPE_CHECKING:
+    from mosaic_tpu.builder.builder import Builder
+
+
+@dataclass(frozen=True)
+class AsyncCopy:
+    """A described copy: nothing is emitted until `start` and `wait`, each of which emits its views anew.
+
+    Attributes:
+        source: view copied from.
+        target: view copied to.
+        semaphore: the target's DMA semaphore.
+        source_semaphore: the source's, of a remote copy.
+        device_id: logical device of a remote copy.
+    """
+
+    builder: Builder
+    source: RefView
+    target: RefView
+    semaphore: RefView
+    source_semaphore: RefView | None = None
+    device_id: Value | int | None = None
+
+    def _operands(self) -> tuple[Value, Value, Value, Value | None, Value | int | None]:
+        # Pallas makes the constants of static indices first, then the views from the last operand to the first.
+        p = self.builder.pallas
+        views = [self.source, self.target, self.semaphore, self.source_semaphore]
+        hoisted = p._hoist([v for v in views if v is not None])
+        device = self.device_id
+        if isinstance(device, int):
+            device = p._const(device, dt.i32)
+        source_sem = None if self.source_semaphore is None else p._materialize(self.source_semaphore, hoisted)
+        semaphore = p._materialize(self.semaphore, hoisted)
+        target = p._materialize(self.target, hoisted)
+        source = p._materialize(self.source, hoisted)
+        return source, target, semaphore, source_sem, device
+
+    def start(self, *, priority: int = 0) -> None:
+        """Start the copy: ``tpu.enqueue_dma``."""
+        source, target, semaphore, source_sem, device = self._operands()
+        self.builder.enqueue_dma(
+            source, target, semaphore, source_semaphore=source_sem, device_id=device, priority=priority
+        )
+
+    def wait(self) -> None:
+        """Wait for the copy's arrival: ``tpu.wait_dma``, or ``tpu.wait_dma2`` before jaxlib 0.12."""
+        source, target, semaphore, source_sem, device = self._operands()
+        self.builder.wait_dma(source, target, semaphore, source_semaphore=source_sem, device_id=device)
+
+    def wait_send(self) -> None:
+        """Wait until the source of a remote copy may be overwritten."""
+        source, target, semaphore, source_sem, device = self._operands()
+        self.builder.wait_dma(
+            source, target, semaphore, source_semaphore=source_sem, wait_target=False, device_id=device
+        )
+
+
+class DmaIdioms(RefIdioms):
+    """Copies between refs and semaphores."""
+
+    def _hoist(self, views: list[RefView]) -> dict[int, Value]:
+        """Constants of static integer indices, in operand order, keyed by index and dimension."""
+        hoisted: dict[int, Value] = {}
+        for view in views:
+            for transform in view.transforms:
+                if isinstance(transform, Index):
+                    for d, entry in enumerate(transform.entries):
+                        if isinstance(entry, int):
+                            hoisted[(id(transform) << 8) + d] = self._const(entry, dt.i32)
+                        elif isinstance(entry, Slice):
+                            continue
+        return hoisted
+
+    @idiom("pltpu.make_async_copy(src, dst, sem)", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))
+    def async_copy(self, source: RefLike, target: RefLike, semaphore: RefLike) -> AsyncCopy:
+        """`pltpu.make_async_copy`.
+
+        Example:
+            >>> copy = b.pallas.async_copy(a.hbm, a.x, b.sem_alloc("dma"))
+            >>> copy.start(); copy.wait()
+        """
+        views = (self._view(v, "async_copy") for v in (source, target, semaphore))
+        return AsyncCopy(self._b, *views)
+
+    @idiom("pltpu.make_async_remote_copy(…)", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))
+    def async_remote_copy(
+        self, source: RefLike, target: RefLike, send_semaphore: RefLike, recv_semaphore: RefLike, device_id: Value | int
+    ) -> AsyncCopy:
+        """`pltpu.make_async_remote_copy` with a logical device id.
+
+        Example:
+            >>> send, recv = b.sem_alloc("dma"), b.sem_alloc("dma")
+            >>> b.pallas.async_remote_copy(a.hbm, a.hbm, send, recv, 1).start()
+        """
+        src, dst, send, recv = (
+            self._view(v, "async_remote_copy") for v in (source, target, send_semaphore, recv_semaphore)
+        )
+        return AsyncCopy(self._b, src, dst, recv, send, device_id)
+
+    @idiom("pl.semaphore_signal(sem, n)", "tpu.sem_signal", group="dma", traits=("semaphore",))
+    def semaphore_signal(self, semaphore: RefLike, amount: Value | int = 1, *, device_id: Value | int | None = None) -> None:
+        """`pl.semaphore_signal`, here or on another logical device.
+
+        Example:
+            >>> b.pallas.semaphore_signal(b.sem_alloc(), 1)
+        """
+        view = self._view(semaphore, "semaphore_signal")
+        hoisted = self._hoist([view])
+        count = amount if isinstance(amount, Value) else self._const(amount, dt.i32)
+        device = self._const(device_id, dt.i32) if isinstance(device_id, int) else device_id
+        self._b.sem_signal(self._materialize(view, hoisted), count, device_id=device)
+
+    @idiom("pl.semaphore_wait(sem, n)", "tpu.sem_wait", group="dma", traits=("semaphore",))
+    def semaphore_wait(self, semaphore: RefLike, amount: Value | int = 1) -> None:
+        """`pl.semaphore_wait`.
+
+        Example:
+            >>> b.pallas.semaphore_wait(b.sem_alloc(), 1)
+        """
+        view = self._view(semaphore, "semaphore_wait")
+        hoisted = self._hoist([view])
+        count = amount if isinstance(amount, Value) else self._const(amount, dt.i32)
+        self._b.sem_wait(self._materialize(view, hoisted), count)
+
+    @idiom("pl.semaphore_read(sem)", "tpu.sem_read", group="dma", traits=("semaphore",))
+    def semaphore_read(self, semaphore: RefLike) -> Value:
+        """`pl.semaphore_read`.
+
+        Example:
+            >>> b.pallas.semaphore_read(b.sem_alloc()).dtype
+            i32
+        """
+        view = self._view(semaphore, "semaphore_read")
+        return self._b.sem_read(self._materialize(view, self._hoist([view])))

@@ -1,0 +1,145 @@
+"""Matrix products: lax.dot_general, jnp.dot, two-operand jnp.einsum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._registry import idiom
+from mosaic_tpu.builder._value import Value
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.enums import Precision
+from mosaic_tpu.builder.errors import AttributeValueError, DTypeError, UnsupportedOpError
+from mosaic_tpu.builder.ops.tpu_matmul import DotDimensionNumbers
+from mosaic_tpu.builder.pallas._base import Idioms
+
+type Dims = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+
+class DotIdioms(Idioms):
+    """What Pallas emits for products: a dense zero accumulator and one ``tpu.matmul``."""
+
+    @idiom("lax.dot_general(x, y, dims)", "arith.constant", "tpu.matmul", group="dot")
+    def dot_general(
+        self,
+        lhs: Value,
+        rhs: Value,
+        dimension_numbers: Dims,
+        *,
+        preferred_element_type: DType | None = None,
+        precision: Precision | str | None = None,
+        transpose_lhs_hint: bool = False,
+    ) -> Value:
+        """`lax.dot_general`.
+
+        Args:
+            lhs: a vector.
+            rhs: a vector.
+            dimension_numbers: ``((lhs contracting, rhs contracting), (lhs batch, rhs batch))``.
+            preferred_element_type: of the result; the operands' type if omitted.
+            precision: ``"fp32"`` is `lax.Precision.HIGHEST`, ``"bf16x3"`` is ``HIGH``.
+            transpose_lhs_hint: as ``fuse_transposed_lhs_in_matmul`` makes it.
+
+        Example:
+            >>> x = b.zeros((8, 128), bf16)
+            >>> b.pallas.dot_general(x, x, (((1,), (1,)), ((), ())), preferred_element_type=f32).shape
+            (8, 8)
+        """
+        self._check("dot_general", lhs, rhs)
+        out = preferred_element_type or lhs.dtype
+        for value in (lhs, rhs):
+            if value.dtype.is_unsigned:
+                self._b.fail(DTypeError, "matmul takes signed integers or floats", op="dot_general", operands=[lhs, rhs])
+        contracting, batch = dimension_numbers
+        if self._is_matrix_vector(lhs, rhs, contracting, batch):
+            return self._matrix_vector(lhs, rhs, out, preferred_element_type)
+        numbers = DotDimensionNumbers.of(lhs.rank, rhs.rank, contracting, batch)
+        acc = self._b.zeros(numbers.result_shape(lhs.shape, rhs.shape), out)
+        return self._b.matmul(
+            lhs, rhs, acc, dimension_numbers=numbers, precision=precision, transpose_lhs_hint=transpose_lhs_hint
+        )
+
+    def _is_matrix_vector(
+        self, lhs: Value, rhs: Value, contracting: tuple[Sequence[int], Sequence[int]], batch: tuple[Sequence[int], Sequence[int]]
+    ) -> bool:
+        """Pallas reduces ``(n, k) · (1, k)`` on the VPU unless both sides are f32."""
+        return (
+            tuple(contracting[0]) == (1,)
+            and tuple(contracting[1]) == (1,)
+            and not batch[0]
+            and lhs.rank == rhs.rank == 2
+            and rhs.shape[0] == 1
+            and (lhs.dtype is not dt.f32 or rhs.dtype is not dt.f32)
+        )
+
+    def _matrix_vector(self, lhs: Value, rhs: Value, out: DType, preferred: DType | None) -> Value:
+        self._b.fail(
+            UnsupportedOpError,
+            "a product with a single row, which Pallas reduces on the VPU",
+            op="dot_general",
+            operands=[lhs, rhs],
+            hint="write b.pallas.sum(x * y, 1), or cast both operands to f32",
+        )
+
+    @idiom("jnp.dot(x, y)", "arith.constant", "tpu.matmul", group="dot")
+    def dot(
+        self, lhs: Value, rhs: Value, *, preferred_element_type: DType | None = None, precision: Precision | str | None = None
+    ) -> Value:
+        """`jnp.dot` of two matrices, also ``x @ y``.
+
+        Example:
+            >>> x, y = b.zeros((8, 128), bf16), b.zeros((128, 128), bf16)
+            >>> b.pallas.dot(x, y, preferred_element_type=f32).dtype
+            f32
+        """
+        return self.dot_general(
+            lhs, rhs, (((1,), (0,)), ((), ())), preferred_element_type=preferred_element_type, precision=precision
+        )
+
+    @idiom("jnp.einsum(spec, x, y)", "tpu.trace_start", "tpu.matmul", "tpu.trace_stop", group="dot")
+    def einsum(
+        self,
+        spec: str,
+        lhs: Value,
+        rhs: Value,
+        *,
+        preferred_element_type: DType | None = None,
+        precision: Precision | str | None = None,
+    ) -> Value:
+        """Two-operand `jnp.einsum` that is one product: a trace span around the matmul.
+
+        Raises:
+            UnsupportedOpError: the product needs transposes or other reductions.
+
+        Example:
+            >>> x = b.zeros((8, 128), bf16)
+            >>> b.pallas.einsum("nd,md->nm", x, x, preferred_element_type=f32).shape
+            (8, 8)
+        """
+        dims = _einsum_dims(spec)
+        if dims is None:
+            self._b.fail(UnsupportedOpError, f"{spec!r} is not one product", op="einsum", operands=[lhs, rhs],
+                         hint="the result must be batch, left, right dimensions in order")  # fmt: skip
+        left, right = spec.split("->")[0].split(",")
+        if (len(left), len(right)) != (lhs.rank, rhs.rank):
+            self._b.fail(AttributeValueError, f"{spec!r} does not fit ranks {lhs.rank} and {rhs.rank}", op="einsum", operands=[lhs, rhs])
+        self._b.trace_start(10, spec)
+        result = self.dot_general(lhs, rhs, dims, preferred_element_type=preferred_element_type, precision=precision)
+        self._b.trace_stop()
+        return result
+
+
+def _einsum_dims(spec: str) -> Dims | None:
+    operands, arrow, out = spec.partition("->")
+    left, comma, right = operands.partition(",")
+    if not arrow or not comma or not (left + right + out).isalpha():
+        return None
+    batch = [c for c in left if c in right and c in out]
+    contracted = [c for c in left if c in right and c not in out]
+    rest = [c for c in left if c not in right] + [c for c in right if c not in left]
+    if out != "".join([*batch, *rest]) or len(set(left)) != len(left) or len(set(right)) != len(right):
+        return None
+    return (
+        (tuple(left.index(c) for c in contracted), tuple(right.index(c) for c in contracted)),
+        (tuple(left.index(c) for c in batch), tuple(right.index(c) for c in batch)),
+    )

@@ -1,0 +1,421 @@
+"""Element-wise idioms: the jnp and lax operators, with their constants and broadcasts."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._registry import idiom
+from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import DTypeError, KindError, UnsupportedOpError
+from mosaic_tpu.builder.pallas._base import Idioms
+
+_SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
+_UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne": "ne"}
+_ORDERED = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "one"}
+
+
+class ElementwiseIdioms(Idioms):
+    """Operators of jnp and lax."""
+
+    def _arithmetic(
+        self, name: str, x: Operand, y: Operand, signed: str | None, unsigned: str | None, floating: str | None
+    ) -> Value:
+        x, y = self._pair(x, y, name)
+        info = x._info
+        op = floating if info.dtype.is_float else unsigned if info.dtype.is_unsigned else signed
+        if op is None or (info.dtype is dt.i1 and op not in ("arith.andi", "arith.ori", "arith.xori")):
+            self._b.fail(DTypeError, f"does not take {info.dtype}", op=name, operands=[x, y])
+        return self._b._emit(op, info, [x._ir, y._ir])
+
+    @idiom("x + y", "arith.addi", "arith.addf", group="elementwise", traits=("elementwise", "pure"))
+    def add(self, x: Operand, y: Operand) -> Value:
+        """``x + y``: a number becomes a scalar constant and, beside a vector, a broadcast.
+
+        Example:
+            >>> b.pallas.add(a.x[...], 1.0).shape
+            (8, 128)
+        """
+        return self._arithmetic("add", x, y, "arith.addi", "arith.addi", "arith.addf")
+
+    @idiom("x - y", "arith.subi", "arith.subf", group="elementwise", traits=("elementwise", "pure"))
+    def sub(self, x: Operand, y: Operand) -> Value:
+        """``x - y``.
+
+        Example:
+            >>> b.pallas.sub(a.x[...], 1.0).shape
+            (8, 128)
+        """
+        return self._arithmetic("sub", x, y, "arith.subi", "arith.subi", "arith.subf")
+
+    @idiom("x * y", "arith.muli", "arith.mulf", group="elementwise", traits=("elementwise", "pure"))
+    def mul(self, x: Operand, y: Operand) -> Value:
+        """``x * y``.
+
+        Example:
+            >>> b.pallas.mul(a.x[...], 2.0).shape
+            (8, 128)
+        """
+        return self._arithmetic("mul", x, y, "arith.muli", "arith.muli", "arith.mulf")
+
+    @idiom("lax.div(x, y)", "arith.divsi", "arith.divui", "arith.divf", group="elementwise", traits=("elementwise", "pure"))
+    def div(self, x: Operand, y: Operand) -> Value:
+        """`lax.div`: integers divide towards zero.
+
+        Example:
+            >>> b.pallas.div(b.lift(7), 2).dtype
+            i32
+        """
+        return self._arithmetic("div", x, y, "arith.divsi", "arith.divui", "arith.divf")
+
+    @idiom("x / y", "arith.divf", group="elementwise", traits=("elementwise", "pure"))
+    def true_divide(self, x: Operand, y: Operand) -> Value:
+        """``x / y`` of floats.
+
+        Raises:
+            DTypeError: integers: ``//`` rounds down, `div` towards zero.
+
+        Example:
+            >>> b.pallas.true_divide(a.x[...], 2.0).dtype
+            f32
+        """
+        value = x if isinstance(x, Value) else y
+        if isinstance(value, Value) and not value.dtype.is_float:
+            self._b.fail(DTypeError, f"/ of {value.dtype}", op="true_divide", operands=[x, y],
+                         hint="x // y rounds down, x.div(y) towards zero; or cast with .to(f32)")  # fmt: skip
+        return self._arithmetic("true_divide", x, y, None, None, "arith.divf")
+
+    @idiom("lax.rem(x, y)", "arith.remsi", "arith.remui", "arith.remf", group="elementwise", traits=("elementwise", "pure"))
+    def rem(self, x: Operand, y: Operand) -> Value:
+        """`lax.rem`: the sign of the dividend.
+
+        Example:
+            >>> b.pallas.rem(b.lift(7), 2).dtype
+            i32
+        """
+        return self._arithmetic("rem", x, y, "arith.remsi", "arith.remui", "arith.remf")
+
+    @idiom("x & y", "arith.andi", group="elementwise", traits=("elementwise", "pure"))
+    def bitwise_and(self, x: Operand, y: Operand) -> Value:
+        """``x & y``; of ``i1``, `jnp.logical_and`.
+
+        Example:
+            >>> b.pallas.bitwise_and(b.lift(6), 3).dtype
+            i32
+        """
+        return self._arithmetic("bitwise_and", x, y, "arith.andi", "arith.andi", None)
+
+    @idiom("x | y", "arith.ori", group="elementwise", traits=("elementwise", "pure"))
+    def bitwise_or(self, x: Operand, y: Operand) -> Value:
+        """``x | y``; of ``i1``, `jnp.logical_or`.
+
+        Example:
+            >>> b.pallas.bitwise_or(b.lift(6), 3).dtype
+            i32
+        """
+        return self._arithmetic("bitwise_or", x, y, "arith.ori", "arith.ori", None)
+
+    @idiom("x ^ y", "arith.xori", group="elementwise", traits=("elementwise", "pure"))
+    def bitwise_xor(self, x: Operand, y: Operand) -> Value:
+        """``x ^ y``.
+
+        Example:
+            >>> b.pallas.bitwise_xor(b.lift(6), 3).dtype
+            i32
+        """
+        return self._arithmetic("bitwise_xor", x, y, "arith.xori", "arith.xori", None)
+
+    @idiom("x << y", "arith.shli", group="elementwise", traits=("elementwise", "pure"))
+    def left_shift(self, x: Operand, y: Operand) -> Value:
+        """``x << y``.
+
+        Example:
+            >>> b.pallas.left_shift(b.lift(1), 4).dtype
+            i32
+        """
+        return self._arithmetic("left_shift", x, y, "arith.shli", "arith.shli", None)
+
+    @idiom("x >> y", "arith.shrsi", "arith.shrui", group="elementwise", traits=("elementwise", "pure"))
+    def right_shift(self, x: Operand, y: Operand) -> Value:
+        """``x >> y``: arithmetic for signed, logical for unsigned elements.
+
+        Example:
+            >>> b.pallas.right_shift(b.lift_as(8, u32), 1).dtype
+            u32
+        """
+        return self._arithmetic("right_shift", x, y, "arith.shrsi", "arith.shrui", None)
+
+    @idiom("jnp.minimum(x, y)", "arith.minsi", "arith.minui", "arith.minimumf", group="elementwise", traits=("elementwise", "pure"))
+    def minimum(self, x: Operand, y: Operand) -> Value:
+        """`jnp.minimum`: NaN wins.
+
+        Example:
+            >>> b.pallas.minimum(a.x[...], 0.0).shape
+            (8, 128)
+        """
+        return self._arithmetic("minimum", x, y, "arith.minsi", "arith.minui", "arith.minimumf")
+
+    @idiom("jnp.maximum(x, y)", "arith.maxsi", "arith.maxui", "arith.maximumf", group="elementwise", traits=("elementwise", "pure"))
+    def maximum(self, x: Operand, y: Operand) -> Value:
+        """`jnp.maximum`: NaN wins.
+
+        Example:
+            >>> b.pallas.maximum(a.x[...], 0.0).shape
+            (8, 128)
+        """
+        return self._arithmetic("maximum", x, y, "arith.maxsi", "arith.maxui", "arith.maximumf")
+
+    @idiom("-x", "arith.subi", "arith.subf", group="elementwise", traits=("elementwise", "pure"))
+    def neg(self, x: Value) -> Value:
+        """``-x``, which Pallas emits as ``0 - x``.
+
+        Example:
+            >>> b.pallas.neg(a.x[...]).shape
+            (8, 128)
+        """
+        return self._arithmetic("neg", 0, x, "arith.subi", "arith.subi", "arith.subf")
+
+    @idiom("~x", "arith.xori", group="elementwise", traits=("elementwise", "pure"))
+    def logical_not(self, x: Value) -> Value:
+        """``~x`` and `jnp.logical_not`: exclusive or with -1, a dense constant for vectors.
+
+        Example:
+            >>> b.pallas.logical_not(a.x[...] < 0.0).dtype
+            i1
+        """
+        self._check("logical_not", x)
+        if not x.dtype.is_int:
+            self._b.fail(DTypeError, f"does not take {x.dtype}", op="logical_not", operands=[x])
+        return self._b.xori(x, self._b._constant(-1, x._info))
+
+    # --- comparisons -------------------------------------------------------------------------------------------
+
+    def _compare(self, name: str, x: Operand, y: Operand) -> Value:
+        x, y = self._pair(x, y, name)
+        dtype = x._info.dtype
+        if dtype.is_float:
+            return self._b.cmpf(_ORDERED[name], x, y)  # pyright: ignore[reportArgumentType]
+        if dtype is dt.i1:
+            self._b.fail(UnsupportedOpError, "comparing booleans", op=name, operands=[x, y], hint="use & | ^ and ~")
+        return self._b.cmpi((_UNSIGNED if dtype.is_unsigned else _SIGNED)[name], x, y)  # pyright: ignore[reportArgumentType]
+
+    @idiom("x < y", "arith.cmpi", "arith.cmpf", group="elementwise", traits=("elementwise", "pure"))
+    def lt(self, x: Operand, y: Operand) -> Value:
+        """``x < y``.
+
+        Example:
+            >>> b.pallas.lt(a.x[...], 0.0).dtype
+            i1
+        """
+        return self._compare("lt", x, y)
+
+    @idiom("x <= y", "arith.cmpi", "arith.cmpf", group="elementwise", traits=("elementwise", "pure"))
+    def le(self, x: Operand, y: Operand) -> Value:
+        """``x <= y``.
+
+        Example:
+            >>> b.pallas.le(a.x[...], 0.0).dtype
+            i1
+        """
+        return self._compare("le", x, y)
+
+    @idiom("x > y", "arith.cmpi", "arith.cmpf", group="elementwise", traits=("elementwise", "pure"))
+    def gt(self, x: Operand, y: Operand) -> Value:
+        """``x > y``.
+
+        Example:
+            >>> b.pallas.gt(a.x[...], 0.0).dtype
+            i1
+        """
+        return self._compare("gt", x, y)
+
+    @idiom("x >= y", "arith.cmpi", "arith.cmpf", group="elementwise", traits=("elementwise", "pure"))
+    def ge(self, x: Operand, y: Operand) -> Value:
+        """``x >= y``.
+
+        Example:
+            >>> b.pallas.ge(a.x[...], 0.0).dtype
+            i1
+        """
+        return self._compare("ge", x, y)
+
+    @idiom("x == y", "arith.cmpi", "arith.cmpf", group="elementwise", traits=("elementwise", "pure"))
+    def eq(self, x: Operand, y: Operand) -> Value:
+        """``x == y``.
+
+        Example:
+            >>> b.pallas.eq(a.x[...], 0.0).dtype
+            i1
+        """
+        return self._compare("eq", x, y)
+
+    @idiom("x != y", "arith.cmpi", "arith.cmpf", group="elementwise", traits=("elementwise", "pure"))
+    def ne(self, x: Operand, y: Operand) -> Value:
+        """``x != y``.
+
+        Example:
+            >>> b.pallas.ne(a.x[...], 0.0).dtype
+            i1
+        """
+        return self._compare("ne", x, y)
+
+    # --- selects ------------------------------------------------------------------------------------------------
+
+    @idiom("lax.select(pred, x, y)", "arith.select", group="elementwise", traits=("elementwise", "pure"))
+    def select(self, condition: Value, on_true: Operand, on_false: Operand) -> Value:
+        """`lax.select`: no broadcast, no conversion; the constant of ``on_false`` comes first, as in ``select_n``.
+
+        Example:
+            >>> b.pallas.select(b.lift(1) < 2, 1, 0).dtype
+            i32
+        """
+        self._check("select", condition, on_true, on_false)
+        like = next((v.dtype for v in (on_true, on_false) if isinstance(v, Value)), None)
+        no = self._select_operand(on_false, like)
+        yes = self._select_operand(on_true, like)
+        return self._b.select(condition, yes, no)
+
+    def _select_operand(self, value: Operand, like: DType | None) -> Value:
+        if isinstance(value, Value):
+            return value
+        return self._own_number(value) if like is None else self._const(*self._b._number(value, like))
+
+    @idiom("jnp.where(cond, x, y)", "arith.select", group="elementwise", traits=("elementwise", "pure"))
+    def where(self, condition: Value, x: Operand, y: Operand) -> Value:
+        """`jnp.where`: numbers become constants of their own dtype, are converted, then broadcast.
+
+        A scalar condition selects whole vectors and is not broadcast.
+
+        Example:
+            >>> b.pallas.where(a.x[...] < 0.0, a.x[...], 0).dtype
+            f32
+        """
+        self._check("where", condition, x, y)
+        if condition.dtype is not dt.i1:
+            self._b.fail(DTypeError, "the condition must be i1", op="where", operands=[condition], hint="compare first")
+        first = x if isinstance(x, Value) else self._own_number(x)
+        second = y if isinstance(y, Value) else self._own_number(y)
+        dtype = self._where_dtype(x, y, first, second)
+        first, second = self.astype(first, dtype), self.astype(second, dtype)
+        shape = self._joint_shape("where", *((condition, first, second) if condition.rank else (first, second)))
+        if condition.rank and condition.shape != shape:
+            condition = self._b.pallas.broadcast_to(condition, shape)
+        if first.shape != shape:
+            first = self._b.pallas.broadcast_to(first, shape)
+        if second.shape != shape:
+            second = self._b.pallas.broadcast_to(second, shape)
+        return self._b.select(condition, first, second)
+
+    def _where_dtype(self, x: Operand, y: Operand, first: Value, second: Value) -> DType:
+        if isinstance(x, Value) and isinstance(y, Value):
+            self._check_dtypes(x, y, "where")
+        strong = x if isinstance(x, Value) else y if isinstance(y, Value) else None
+        if strong is not None:
+            number = y if strong is x else x
+            if isinstance(number, float) and not strong.dtype.is_float:
+                self._b.fail(DTypeError, f"a float beside {strong.dtype}", op="where", operands=[x, y])
+            return strong.dtype
+        return dt.f32 if dt.f32 in (first.dtype, second.dtype) else first.dtype
+
+    # --- casts and integer division --------------------------------------------------------------------------------
+
+    @idiom("x.astype(dtype)", "arith.extf", "arith.truncf", "arith.sitofp", "arith.extsi", group="elementwise",
+           traits=("elementwise", "pure"))  # fmt: skip
+    def astype(self, x: Value, dtype: DType) -> Value:
+        """``x.astype(dtype)`` as Pallas lowers it; nothing when the type is the same.
+
+        Raises:
+            UnsupportedOpError: Pallas refuses the conversion too (bf16 ↔ f16, 64 bits).
+
+        Example:
+            >>> b.pallas.astype(a.x[...], bf16).dtype
+            bf16
+        """
+        source = x.dtype
+        if source is dtype:
+            return x
+        self._check("astype", x)
+        if dtype.bits == 64:
+            self._refuse_cast(x, dtype)
+        if source is dt.i1 and dtype.is_float:
+            return self._b.sitofp(self._b.extui(x, dt.i32), dtype)
+        if dtype is dt.i1:
+            if source.bits < 32:
+                x = self._b.cast(x, dt.f32 if source.is_float else dt.u32 if source.is_unsigned else dt.i32)
+            return self._compare("ne", x, 0)
+        if source.is_float and dtype.is_float and source.bits == dtype.bits:
+            self._refuse_cast(x, dtype)
+        return self._b.cast(x, dtype)
+
+    def _refuse_cast(self, x: Value, dtype: DType) -> NoReturn:
+        self._b.fail(UnsupportedOpError, f"Pallas has no conversion from {x.dtype} to {dtype}", op="astype", operands=[x],
+                     hint="go through f32: x.to(f32).to(dtype)")  # fmt: skip
+
+    def _at_jit(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
+        """Operands of a jitted jnp function: a number becomes one scalar constant at the call."""
+        self._check(op, x, y)
+        like = x.dtype if isinstance(x, Value) else y.dtype if isinstance(y, Value) else None
+        if like is None:
+            self._b.fail(KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)")
+        first = x if isinstance(x, Value) else self._const(*self._b._number(x, like))
+        second = y if isinstance(y, Value) else self._const(*self._b._number(y, like))
+        self._check_dtypes(first, second, op)
+        if not like.is_int or like is dt.i1:
+            self._b.fail(DTypeError, f"does not take {like}", op=op, operands=[first, second], hint="integers only")
+        return first, second
+
+    @idiom("lax.sign(x)", "arith.cmpi", "arith.extui", "arith.subi", group="elementwise", traits=("elementwise", "pure"))
+    def sign(self, x: Value) -> Value:
+        """`lax.sign` of signed integers: ``(x > 0) - (x < 0)``.
+
+        Example:
+            >>> b.pallas.sign(b.lift(-3)).dtype
+            i32
+        """
+        if not x.dtype.is_int or x.dtype.is_unsigned or x.dtype is dt.i1:
+            self._b.fail(UnsupportedOpError, f"sign of {x.dtype}", op="sign", operands=[x], hint="signed integers only")
+        positive = self._b.extui(self._compare("gt", x, 0), x.dtype)
+        negative = self._b.extui(self._compare("lt", x, 0), x.dtype)
+        return self.sub(positive, negative)
+
+    @idiom("x // y", "arith.divsi", "arith.remsi", "arith.select", group="elementwise", traits=("elementwise", "pure"))
+    def floor_divide(self, x: Operand, y: Operand) -> Value:
+        """`jnp.floor_divide` of integers: division towards zero and a correction where the signs differ.
+
+        Example:
+            >>> b.pallas.floor_divide(b.lift(-7), 2).dtype
+            i32
+        """
+        first, second = self._at_jit(x, y, "floor_divide")
+        if first.dtype.is_unsigned:
+            return self.div(first, second)
+        quotient = self.div(first, second)
+        differ = self.ne(self.sign(first), self.sign(second))
+        inexact = self.ne(self.rem(first, second), 0)
+        return self._b.select(self.bitwise_and(differ, inexact), self.sub(quotient, 1), quotient)
+
+    @idiom("x % y", "arith.remsi", "arith.select", group="elementwise", traits=("elementwise", "pure"))
+    def remainder(self, x: Operand, y: Operand) -> Value:
+        """`jnp.remainder` of integers: the sign of the divisor.
+
+        Example:
+            >>> b.pallas.remainder(b.lift(-7), 2).dtype
+            i32
+        """
+        first, second = self._at_jit(x, y, "remainder")
+        second = self.where(self.eq(second, 0), 1, second)
+        truncated = self.rem(first, second)
+        inexact = self.ne(truncated, 0)
+        flips = self.bitwise_xor(self.lt(truncated, 0), self.lt(second, 0))
+        return self._b.select(self.bitwise_and(flips, inexact), self.add(truncated, second), truncated)
+
+    @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))
+    def cdiv(self, x: Value, n: Number) -> Value:
+        """`pl.cdiv`: ``(x + n - 1)`` divided by ``n`` towards zero.
+
+        Example:
+            >>> b.pallas.cdiv(b.lift(7), 2).dtype
+            i32
+        """
+        return self.div(self.add(x, int(n) - 1), n)

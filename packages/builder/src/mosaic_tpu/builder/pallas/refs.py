@@ -1,0 +1,245 @@
+"""Loads, stores and views of refs."""
+
+from __future__ import annotations
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._registry import idiom
+from mosaic_tpu.builder._value import Operand, Value
+from mosaic_tpu.builder.enums import MemorySpace
+from mosaic_tpu.builder.errors import DTypeError, KindError, MemorySpaceError, ShapeError
+from mosaic_tpu.builder.pallas._base import Idioms
+from mosaic_tpu.builder.views import Bitcast, Index, RefView, Reshape, Slice, Transform, parse_index
+
+type RefLike = Value | RefView
+
+
+class RefIdioms(Idioms):
+    """``ref[…]``, ``ref[…] = x``, ``ref.at[…]``, `pltpu.store`."""
+
+    @idiom("pl.ds(start, size)", group="refs")
+    def ds(self, start: Value | int, size: Value | int, stride: int = 1) -> Slice:
+        """`pl.ds`: a slice whose start may be known at run time only.
+
+        Example:
+            >>> b.pallas.ds(b.lift(8), 8).size
+            8
+        """
+        return Slice(start, size, stride)
+
+    @idiom("ref.at[…]", "tpu.memref_slice", "tpu.memref_squeeze", group="refs")
+    def at(self, ref: RefLike, index: object) -> RefView:
+        """``ref.at[index]``: a view, emitted at each use. Same as ``ref.at[index]`` on the value itself.
+
+        Example:
+            >>> b.pallas.at(a.x, (0,)).shape
+            (128,)
+        """
+        return self._view(ref, "at").at[index]
+
+    def _view(self, ref: RefLike, op: str) -> RefView:
+        view = ref if isinstance(ref, RefView) else None
+        if view is None:
+            if not isinstance(ref, Value) or not ref.is_ref:
+                self._b.fail(KindError, "a ref is needed", op=op, operands=[ref], hint="pass a declared argument")
+            view = RefView(ref)
+        self._b._use(view.ref, op)
+        return view
+
+    # --- how views are emitted -----------------------------------------------------------------------------------
+
+    def _materialize(self, view: RefView, hoisted: dict[int, Value] | None = None) -> Value:
+        """Emit every transform of a view: the operand of a DMA or a semaphore op."""
+        ref = view.ref
+        for transform in view.transforms:
+            ref = self._apply(ref, transform, hoisted)
+        return ref
+
+    def _apply(self, ref: Value, transform: Transform, hoisted: dict[int, Value] | None = None) -> Value:
+        match transform:
+            case Index():
+                return self._slice(ref, transform, hoisted or {})
+            case Reshape(shape):
+                return self._b.memref_reshape(ref, shape)
+            case Bitcast(dtype):
+                return self._b.memref_bitcast(ref, dtype)
+
+    def _slice(self, ref: Value, index: Index, hoisted: dict[int, Value]) -> Value:
+        b = self._b
+        offsets: list[Value | int] = []
+        for entry in index.entries:
+            if isinstance(entry, Slice) and entry.stride != 1:
+                b.fail(ShapeError, "views have no strides", op="at", operands=[ref], hint="load with the stride instead")
+            start = entry.start if isinstance(entry, Slice) else hoisted.get(id(entry), entry)
+            if isinstance(start, Value) and start.dtype is dt.u32:
+                start = Value(start._ir, b.types.scalar(dt.i32), start._scope)
+            offsets.append(start)
+        if hoisted:
+            offsets = [hoisted.get((id(index) << 8) + d, o) for d, o in enumerate(offsets)]
+        sliced = b.memref_slice(ref, offsets, index.sizes)
+        if not any(index.squeezed):
+            return sliced
+        shape = tuple(s for s, q in zip(sliced._info.shape, index.squeezed, strict=True) if not q)
+        return b._view("tpu.memref_squeeze", sliced, shape)
+
+    def _starts(self, index: Index) -> list[ir.Value]:
+        """Index operands of a load or store: constants in place, one a dimension."""
+        b = self._b
+        starts: list[ir.Value] = []
+        for entry in index.entries:
+            start = entry.start if isinstance(entry, Slice) else entry
+            if isinstance(start, Value):
+                b._use(start, "ref[…]")
+                starts.append(start._ir if start.dtype is dt.index else b.index_cast(start, dt.index)._ir)
+            else:
+                starts.append(b._constant(start, b.types.index)._ir)
+        return starts
+
+    def _access(self, ref: RefLike, index: object, op: str) -> tuple[Value, Index]:
+        """The ref after all transforms but the last index, and that index."""
+        view = self._view(ref, op)
+        transforms = view.transforms
+        if index is ...:
+            last = transforms[-1] if transforms else None
+            if isinstance(last, Index):
+                transforms, found = transforms[:-1], last
+            else:
+                found = parse_index(..., view.shape)
+        else:
+            found = parse_index(index, view.shape)
+        base = view.ref
+        for transform in transforms:
+            base = self._apply(base, transform)
+        return base, found
+
+    # --- loads and stores -------------------------------------------------------------------------------------------
+
+    @idiom("ref[…]", "vector.load", "tpu.strided_load", "memref.load", group="refs", traits=("load",))
+    def load(self, ref: RefLike, index: object = ...) -> Value:
+        """``ref[index]``: a vector of a VMEM ref, a scalar of an SMEM ref.
+
+        Args:
+            ref: a ref or a view of one.
+            index: ints, integer values, slices, `ds`, one ellipsis; the whole ref if omitted.
+
+        Emits the index constants, ``vector.load`` (``tpu.strided_load`` with steps), and a ``vector.shape_cast`` or
+        ``vector.extract`` when dimensions are dropped.
+
+        Example:
+            >>> b.pallas.load(a.x, (0,)).shape
+            (128,)
+        """
+        b = self._b
+        base, found = self._access(ref, index, "load")
+        if base._info.space is MemorySpace.SMEM:
+            if found.shape:
+                b.fail(ShapeError, "only scalars can be loaded from smem", op="load", operands=[base], hint="index every dimension")
+            return b._emit("memref.load", b.types.scalar(base.dtype), [base._ir, *self._starts(found)])
+        self._vmem(base, "load")
+        loaded = self._load_block(base, found, self._starts(found))
+        if not any(found.squeezed):
+            return loaded
+        if not found.shape:
+            return b.vector_extract(loaded, (0,) * base.rank)
+        return b.shape_cast(loaded, found.shape)
+
+    def _vmem(self, ref: Value, op: str) -> None:
+        if ref._info.space not in (MemorySpace.VMEM, MemorySpace.VMEM_SHARED):
+            space = ref._info.space
+            self._b.fail(MemorySpaceError, f"{space.value if space else '?'} refs cannot be read or written directly", op=op,
+                         operands=[ref], hint="copy to vmem with b.pallas.async_copy")  # fmt: skip
+
+    def _load_block(self, base: Value, index: Index, starts: list[ir.Value]) -> Value:
+        b = self._b
+        sizes = index.sizes
+        if any(isinstance(s, Value) for s in sizes):
+            b.fail(ShapeError, "loads need static sizes", op="load", operands=[base], hint="only DMAs take run-time sizes")
+        info = b.types.vector(sizes, base.dtype)  # pyright: ignore[reportArgumentType]
+        strides = tuple(e.stride if isinstance(e, Slice) else 1 for e in index.entries)
+        if any(s != 1 for s in strides):
+            return b._emit("tpu.strided_load", info, [base._ir, *starts], {"strides": b.types.dense(strides, 32)})
+        return b._emit("vector.load", info, [base._ir, *starts])
+
+    @idiom("ref[…] = x", "vector.load", "tpu.vector_store", "memref.store", group="refs", traits=("store",))
+    def store(self, ref: RefLike, value: Operand, index: object = ..., *, mask: Value | None = None) -> None:
+        """``ref[index] = value``, `pltpu.store`: a load whose result nobody uses, then the store, on shared indices.
+
+        Args:
+            ref: a ref or a view of one.
+            value: of the slice's shape and the ref's element type; a number for an SMEM ref.
+            index: as in `load`.
+            mask: ``i1`` of the value's shape; 32-bit elements only.
+
+        Raises:
+            ShapeError: the value's shape is not the slice's: there is no broadcast in a store.
+            DTypeError: the element types differ: cast first, as JAX's indexed assignment does not for you here.
+
+        Example:
+            >>> b.pallas.store(a.x, b.pallas.load(a.x) * 2.0)
+        """
+        b = self._b
+        self._check("store", value)
+        base, found = self._access(ref, index, "store")
+        if base._info.space is MemorySpace.SMEM:
+            self._store_scalar(base, found, value, mask)
+            return
+        self._vmem(base, "store")
+        stored = self._stored(base, found, value)
+        if mask is not None:
+            self._check_mask(base, stored, mask)
+        starts = self._starts(found)
+        dead = self._load_block(base, found, starts)
+        if any(found.squeezed):
+            b.shape_cast(dead, found.shape)
+            stored = b.shape_cast(stored, dead.shape)
+            mask = mask if mask is None else b.shape_cast(mask, dead.shape)
+        strides = tuple(e.stride if isinstance(e, Slice) else 1 for e in found.entries)
+        if any(s != 1 for s in strides):
+            if mask is not None:
+                b.fail(ShapeError, "masked stores have no strides", op="store", operands=[base], hint="store unmasked rows")
+            b._emit_void("tpu.strided_store", [stored._ir, base._ir, *starts], {"strides": b.types.dense(strides, 32)})
+            return
+        self._emit_store(base, stored, starts, mask)
+
+    def _emit_store(self, base: Value, stored: Value, starts: list[ir.Value], mask: Value | None) -> None:
+        b = self._b
+        masks = [] if mask is None else [mask._ir]
+        key = ("tpu.vector_store", len(starts), len(masks), (), False)
+        attributes = b.types.named(*key)
+        if attributes is None:
+            sizes = b.types.dense((1, 1, len(starts), len(masks)), 32)
+            attributes = b.types.name({"strides": b.types.dense((), 32), "operandSegmentSizes": sizes}, *key)
+        b._emit_void("tpu.vector_store", [stored._ir, base._ir, *starts, *masks], attributes)
+
+    def _stored(self, base: Value, index: Index, value: Operand) -> Value:
+        b = self._b
+        if not isinstance(value, Value):
+            value = self.full(index.shape, value, base.dtype)  # pyright: ignore[reportAttributeAccessIssue]
+        if not value.is_vector:
+            b.fail(KindError, "scalars cannot be stored to vmem", op="store", operands=[base, value],
+                   hint="b.pallas.full(shape, value, dtype) makes a vector")  # fmt: skip
+        if value.shape != index.shape:
+            b.fail(ShapeError, f"the slice has shape {index.shape}, the value {value.shape}", op="store",
+                   operands=[base, value], hint="b.pallas.broadcast_to(value, shape)")  # fmt: skip
+        if value.dtype.mlir != base.dtype.mlir:
+            b.fail(DTypeError, f"the ref holds {base.dtype}, the value {value.dtype}", op="store", operands=[base, value])
+        return value
+
+    def _check_mask(self, base: Value, stored: Value, mask: Value) -> None:
+        self._check("store", mask)
+        if mask.dtype is not dt.i1 or mask.shape != stored.shape:
+            self._b.fail(ShapeError, f"the mask must be i1 of shape {stored.shape}", op="store", operands=[base, mask], hint="")
+        if base.dtype.bits != 32:
+            self._b.fail(DTypeError, "masked stores need 32-bit elements", op="store", operands=[base, mask],
+                         hint="load, select and store instead")  # fmt: skip
+
+    def _store_scalar(self, base: Value, index: Index, value: Operand, mask: Value | None) -> None:
+        b = self._b
+        if mask is not None or index.shape:
+            b.fail(ShapeError, "only single scalars are stored to smem", op="store", operands=[base], hint="index every dimension")
+        scalar = value if isinstance(value, Value) else self._const(*b._number(value, base.dtype))
+        if scalar.is_shaped or scalar.dtype.mlir != base.dtype.mlir:
+            b.fail(DTypeError, f"needs a scalar {base.dtype}", op="store", operands=[base, scalar])
+        starts = self._starts(index)
+        b._emit("memref.load", b.types.scalar(base.dtype), [base._ir, *starts])
+        b._emit_void("memref.store", [scalar._ir, base._ir, *starts])

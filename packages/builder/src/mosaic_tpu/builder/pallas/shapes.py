@@ -1,0 +1,181 @@
+"""Shape idioms: broadcast, reshape, expand_dims, slices, full."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mosaic_tpu.builder._registry import idiom
+from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import ArityError, ShapeError
+from mosaic_tpu.builder.pallas._base import Idioms
+
+
+class ShapeIdioms(Idioms):
+    """jnp and lax functions that move no data between lanes by themselves."""
+
+    @idiom("jnp.full(shape, value, dtype)", "arith.constant", "vector.broadcast", group="shapes")
+    def full(self, shape: Sequence[int], value: Operand, dtype: DType) -> Value:
+        """`jnp.full`: a scalar constant and a broadcast, not a dense splat.
+
+        Example:
+            >>> b.pallas.full((8, 128), -1.0, f32).shape
+            (8, 128)
+        """
+        scalar = value if isinstance(value, Value) else self._const(value, dtype)
+        return self._b.broadcast_to(scalar, shape) if tuple(shape) else scalar
+
+    @idiom("jnp.zeros(shape, dtype)", "arith.constant", "vector.broadcast", group="shapes")
+    def zeros(self, shape: Sequence[int], dtype: DType) -> Value:
+        """`jnp.zeros`: a scalar 0 and a broadcast.
+
+        Example:
+            >>> b.pallas.zeros((8, 128), f32).shape
+            (8, 128)
+        """
+        return self.full(shape, 0, dtype)
+
+    @idiom("jnp.ones(shape, dtype)", "arith.constant", "vector.broadcast", group="shapes")
+    def ones(self, shape: Sequence[int], dtype: DType) -> Value:
+        """`jnp.ones`: a scalar 1 and a broadcast.
+
+        Example:
+            >>> b.pallas.ones((8, 128), f32).shape
+            (8, 128)
+        """
+        return self.full(shape, 1, dtype)
+
+    @idiom("jnp.broadcast_to(x, shape)", "vector.shape_cast", "vector.broadcast", group="shapes")
+    def broadcast_to(self, x: Operand, shape: Sequence[int]) -> Value:
+        """`jnp.broadcast_to`: of a vector, a shape cast (an identity at equal rank) before the broadcast.
+
+        Example:
+            >>> b.pallas.broadcast_to(b.zeros((8, 1), f32), (8, 128)).shape
+            (8, 128)
+        """
+        target = tuple(shape)
+        value = x if isinstance(x, Value) else self._own_number(x)
+        self._check("broadcast_to", value)
+        if value.shape == target:
+            return value
+        if value.rank > len(target):
+            self._b.fail(ShapeError, f"does not broadcast to {target}", op="broadcast_to", operands=[value])
+        if value.rank:
+            aligned = (1,) * (len(target) - value.rank) + value.shape
+            value = self._b.shape_cast(value, aligned)
+            if aligned == target:
+                return value
+        return self._b.broadcast_to(value, target)
+
+    @idiom("x.reshape(shape)", "vector.shape_cast", group="shapes")
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x.reshape(shape)``: nothing when the shape is the same; one size may be -1.
+
+        Example:
+            >>> b.pallas.reshape(a.x[...], (-1, 64)).shape
+            (16, 64)
+        """
+        self._check("reshape", x)
+        target = tuple(shape)
+        if target.count(-1) == 1:
+            rest = math.prod(s for s in target if s != -1)
+            target = tuple(math.prod(x.shape) // rest if s == -1 else s for s in target)
+        if target == x.shape:
+            return x
+        if not x.rank:
+            return self._b.broadcast_to(x, target)
+        if not target:
+            return self._b.vector_extract(x, (0,) * x.rank)
+        return self._b.shape_cast(x, target)
+
+    @idiom("x[:, None]", "vector.shape_cast", group="shapes")
+    def expand_dims(self, x: Value, axis: int | Sequence[int]) -> Value:
+        """`jnp.expand_dims`, ``x[:, None]``: a shape cast; of a scalar, a broadcast.
+
+        Example:
+            >>> b.pallas.expand_dims(b.zeros((128,), f32), 1).shape
+            (128, 1)
+        """
+        self._check("expand_dims", x)
+        axes = (axis,) if isinstance(axis, int) else tuple(axis)
+        rank = x.rank + len(axes)
+        if len({a % rank for a in axes}) != len(axes) or any(not -rank <= a < rank for a in axes):
+            self._b.fail(ArityError, f"axes {axes} of a result of rank {rank}", op="expand_dims", operands=[x])
+        at = {a % rank for a in axes}
+        sizes = iter(x.shape)
+        shape = tuple(1 if d in at else next(sizes) for d in range(rank))
+        return self._b.shape_cast(x, shape) if x.rank else self._b.broadcast_to(x, shape)
+
+    @idiom("jnp.squeeze(x)", "vector.shape_cast", "vector.extract", group="shapes")
+    def squeeze(self, x: Value, axis: int | Sequence[int] | None = None) -> Value:
+        """`jnp.squeeze`: a shape cast; to a scalar, an extract.
+
+        Example:
+            >>> b.pallas.squeeze(b.zeros((1, 128), f32)).shape
+            (128,)
+        """
+        self._check("squeeze", x)
+        axes = [d for d, s in enumerate(x.shape) if s == 1] if axis is None else [axis] if isinstance(axis, int) else list(axis)
+        at = {a % max(1, x.rank) for a in axes}
+        if any(x.shape[a] != 1 for a in at):
+            self._b.fail(ShapeError, f"axes {axes} are not all of size 1", op="squeeze", operands=[x], hint="")
+        if not at:
+            return x
+        shape = tuple(s for d, s in enumerate(x.shape) if d not in at)
+        return self._b.shape_cast(x, shape) if shape else self._b.vector_extract(x, (0,) * x.rank)
+
+    @idiom("lax.slice(x, start, limit)", "vector.extract_strided_slice", group="shapes")
+    def slice(
+        self, x: Value, start: Sequence[int], limit: Sequence[int], strides: Sequence[int] | None = None
+    ) -> Value:
+        """`lax.slice`, static ``x[a:b]``.
+
+        Example:
+            >>> b.pallas.slice(a.x[...], (0, 0), (4, 128)).shape
+            (4, 128)
+        """
+        sizes = [hi - lo for lo, hi in zip(start, limit, strict=True)]
+        return self._b.extract_strided_slice(x, start, sizes, strides)
+
+    @idiom("lax.broadcasted_iota(dtype, shape, dim)", "tpu.iota", group="shapes")
+    def broadcasted_iota(self, dtype: DType, shape: Sequence[int], dimension: int) -> Value:
+        """`lax.broadcasted_iota`.
+
+        Example:
+            >>> b.pallas.broadcasted_iota(i32, (8, 128), 1).shape
+            (8, 128)
+        """
+        if len(tuple(shape)) == 1:
+            return self._b.arange(tuple(shape)[0], dtype)
+        return self._b.iota(shape, dtype, (dimension,))
+
+    @idiom("jnp.arange(n)", "tpu.iota", "vector.shape_cast", group="shapes")
+    def arange(self, n: int, dtype: DType) -> Value:
+        """`jnp.arange` of a static size.
+
+        Example:
+            >>> b.pallas.arange(128, i32).shape
+            (128,)
+        """
+        return self._b.arange(n, dtype)
+
+    @idiom("jnp.concatenate(xs, axis)", "tpu.concatenate", group="shapes")
+    def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
+        """`jnp.concatenate`; of one vector, that vector.
+
+        Example:
+            >>> b.pallas.concatenate([a.x[...], a.x[...]], 1).shape
+            (8, 256)
+        """
+        return xs[0] if len(xs) == 1 else self._b.concatenate(xs, axis)
+
+    @idiom("pl.multiple_of(x, n)", "tpu.assume_multiple", group="shapes")
+    def multiple_of(self, x: Operand, n: Number) -> Value:
+        """`pl.multiple_of`.
+
+        Example:
+            >>> b.pallas.multiple_of(b.lift(8), 8).dtype
+            i32
+        """
+        return self._b.assume_multiple(x if isinstance(x, Value) else self._own_number(x), int(n))

@@ -1,0 +1,226 @@
+"""Views of refs: what ``ref.at[…]``, ``.reshape`` and ``.bitcast`` record, and how indices are read.
+
+A view emits nothing by itself. Each load, store or DMA that uses it emits its slices and squeezes anew, as Pallas
+does; the last index of a view is folded into a load or store instead.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import ArityError, KindError, ShapeError
+
+if TYPE_CHECKING:
+    from mosaic_tpu.builder._value import Value
+
+
+@dataclass(frozen=True)
+class Slice:
+    """``pl.ds(start, size, stride)``: part of one dimension, with a start that may be known at run time only.
+
+    Attributes:
+        start: first element, an int or an integer scalar value.
+        size: number of elements; an i32 value where only a DMA uses it.
+        stride: step between elements.
+    """
+
+    start: Value | int
+    size: Value | int
+    stride: int = 1
+
+
+@dataclass(frozen=True)
+class Index:
+    """A full index of a ref: one entry a dimension."""
+
+    entries: tuple[Slice | Value | int, ...]
+
+    @property
+    def squeezed(self) -> tuple[bool, ...]:
+        """Which dimensions the index drops."""
+        return tuple(not isinstance(e, Slice) for e in self.entries)
+
+    @property
+    def sizes(self) -> tuple[Value | int, ...]:
+        """The size of each dimension before squeezing."""
+        return tuple(e.size if isinstance(e, Slice) else 1 for e in self.entries)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape after squeezing; sizes known at run time only count as they are."""
+        return tuple(e.size for e in self.entries if isinstance(e, Slice))  # pyright: ignore[reportReturnType]
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """``ref.reshape(shape)``."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Bitcast:
+    """``ref.bitcast(dtype)``."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+type Transform = Index | Reshape | Bitcast
+
+
+class RefView:
+    """A ref and the transforms recorded on it.
+
+    Attributes:
+        ref: the declared or allocated ref.
+        transforms: in the order they apply.
+        shape: of the view.
+        dtype: element type of the view.
+    """
+
+    __slots__ = ("dtype", "ref", "shape", "transforms")
+
+    def __init__(
+        self,
+        ref: Value,
+        transforms: tuple[Transform, ...] = (),
+        shape: tuple[int, ...] | None = None,
+        dtype: DType | None = None,
+    ) -> None:
+        if not ref.is_ref:
+            raise KindError("a ref is needed", operands=[str(ref.type)], hint="only refs have .at; slice vectors with b.pallas.slice")
+        self.ref = ref
+        self.transforms = transforms
+        self.shape = ref.shape if shape is None else shape
+        self.dtype = ref.dtype if dtype is None else dtype
+
+    @property
+    def at(self) -> RefIndexer:
+        """A view of part of this view."""
+        return RefIndexer(self)
+
+    def reshape(self, *shape: int) -> RefView:
+        """The same elements with another shape; one size may be -1."""
+        target = _resolve(shape, self.shape)
+        return RefView(self.ref, (*self.transforms, Reshape(target)), target, self.dtype)
+
+    def bitcast(self, dtype: DType) -> RefView:
+        """The same memory as another element type; a change of width scales the second-to-last dimension."""
+        shape = self.shape
+        if dtype.bits != self.dtype.bits:
+            if len(shape) < 2 or shape[-2] * self.dtype.bits % dtype.bits:
+                raise ShapeError(f"a view of shape {shape} and {self.dtype} does not divide into {dtype}", op="bitcast", hint="")
+            shape = (*shape[:-2], shape[-2] * self.dtype.bits // dtype.bits, shape[-1])
+        return RefView(self.ref, (*self.transforms, Bitcast(dtype, shape)), shape, dtype)
+
+    def __getitem__(self, index: object) -> Value:
+        return self.ref._b.pallas.load(self, index)  # pyright: ignore[reportPrivateUsage]
+
+    def __setitem__(self, index: object, value: Any) -> None:
+        self.ref._b.pallas.store(self, value, index)  # pyright: ignore[reportPrivateUsage]
+
+    def __repr__(self) -> str:
+        return f"RefView(shape={self.shape}, dtype={self.dtype}, of={self.ref!r})"
+
+
+class RefIndexer:
+    """``ref.at``: index it to get a view."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: RefView) -> None:
+        self._view = view
+
+    def __getitem__(self, index: object) -> RefView:
+        view = self._view
+        if isinstance(index, EllipsisType):
+            return view
+        found = parse_index(index, view.shape)
+        return RefView(view.ref, (*view.transforms, found), found.shape, view.dtype)
+
+
+def _resolve(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
+    known = math.prod(s for s in shape if s != -1)
+    total = math.prod(old)
+    if shape.count(-1) == 1 and known and total % known == 0:
+        shape = tuple(total // known if s == -1 else s for s in shape)
+    if math.prod(shape) != total:
+        raise ShapeError(f"a view of shape {old} cannot be reshaped to {shape}", op="reshape", hint="the number of elements must stay")
+    return shape
+
+
+def parse_index(index: object, shape: tuple[int, ...]) -> Index:
+    """Read ``ref[index]``: ints, integer values, slices, `Slice` and one ellipsis.
+
+    Raises:
+        ArityError: more entries than dimensions.
+        ShapeError: a static index leaves the dimension.
+        KindError: an entry of another kind.
+    """
+    entries = index if isinstance(index, tuple) else (index,)
+    gaps = [i for i, e in enumerate(entries) if isinstance(e, EllipsisType)]
+    count = len(entries) - len(gaps)
+    if len(gaps) > 1 or count > len(shape):
+        raise ArityError(f"{count} indices for a ref of rank {len(shape)}", op="ref[…]", hint="one entry a dimension, one ellipsis")
+    at = gaps[0] if gaps else len(entries)
+    fill = (slice(None),) * (len(shape) - count)
+    full = (*entries[:at], *fill, *entries[at + 1 :])
+    return Index(tuple(_entry(e, size, d) for d, (e, size) in enumerate(zip(full, shape, strict=True))))
+
+
+def _entry(entry: object, size: int, dim: int) -> Slice | Value | int:
+    from mosaic_tpu.builder._value import Value
+
+    match entry:
+        case Slice():
+            if isinstance(entry.start, int) and isinstance(entry.size, int):
+                _check_span(entry.start, entry.size, entry.stride, size, dim)
+            return entry
+        case slice():
+            return _python_slice(entry, size, dim)
+        case bool():
+            raise KindError(f"cannot index dimension {dim} with {entry!r}", op="ref[…]", hint="ints, slices or i32 values")
+        case int():
+            if not -size <= entry < size:
+                raise ShapeError(f"index {entry} leaves dimension {dim} of size {size}", op="ref[…]", hint="")
+            return entry % size
+        case Value():
+            if entry.is_shaped or entry.dtype.is_float:
+                raise KindError(f"cannot index dimension {dim} with {entry!r}", op="ref[…]", hint="an integer scalar")
+            return entry
+        case _:
+            raise KindError(
+                f"cannot index dimension {dim} with a {type(entry).__name__}",
+                op="ref[…]",
+                hint="ints, slices, b.pallas.ds(start, size) or integer values",
+            )
+
+
+def _python_slice(entry: slice, size: int, dim: int) -> Slice:
+    from mosaic_tpu.builder._value import Value
+
+    if any(isinstance(v, Value) for v in (entry.start, entry.stop, entry.step)):
+        raise KindError(
+            f"dimension {dim} is sliced with a run-time bound",
+            op="ref[…]",
+            hint="b.pallas.ds(start, size) has a run-time start and a static size",
+        )
+    start, stop, step = entry.indices(size)
+    if step < 1 or stop <= start:
+        raise ShapeError(f"slice {entry} of dimension {dim} of size {size} is empty or reversed", op="ref[…]", hint="")
+    return Slice(start, -(-(stop - start) // step), step)
+
+
+def _check_span(start: int, size: int, stride: int, dim_size: int, dim: int) -> None:
+    if start < 0 or size < 1 or stride < 1 or start + (size - 1) * stride >= dim_size:
+        raise ShapeError(
+            f"{size} elements from {start} by {stride} leave dimension {dim} of size {dim_size}", op="ref[…]", hint=""
+        )
+
+
+__all__ = ["Bitcast", "Index", "RefIndexer", "RefView", "Reshape", "Slice", "Transform", "parse_index"]
