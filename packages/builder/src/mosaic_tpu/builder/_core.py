@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import ir, tpu
+from mosaic_tpu.builder._frames import internal, is_internal
 from mosaic_tpu.builder._types import TypeInfo, Types, thread_types
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
@@ -37,30 +37,6 @@ if TYPE_CHECKING:
 NO_BLOCK: Final[Any] = object()
 
 _create = ir.Operation.create
-_PACKAGE: Final = str(Path(__file__).parent)
-_SIBLING_KERNEL: Final = str(Path("mosaic_tpu", "kernel"))
-
-#: Whether a file is ours (skipped when looking for the user's line); filled as files are met.
-_is_internal: dict[str, bool] = {}
-
-
-def _internal(filename: str) -> bool:
-    found = filename.startswith(_PACKAGE) or _SIBLING_KERNEL in filename or filename.endswith("contextlib.py")
-    _is_internal[filename] = found
-    return found
-
-
-def user_frame(frame: FrameType) -> FrameType:
-    """The nearest frame that is not the builder's."""
-    while True:
-        filename = frame.f_code.co_filename
-        internal = _is_internal.get(filename)
-        if internal is None:
-            internal = _internal(filename)
-        if not internal or frame.f_back is None:
-            return frame
-        frame = frame.f_back
-
 
 class Scope:
     """One open block: where its values live, and where ops go while it is innermost."""
@@ -98,10 +74,10 @@ class Core:
         frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
         while True:
             code = frame.f_code
-            internal = _is_internal.get(code.co_filename)
-            if internal is None:
-                internal = _internal(code.co_filename)
-            if not internal:
+            ours = is_internal.get(code.co_filename)
+            if ours is None:
+                ours = internal(code.co_filename)
+            if not ours:
                 break
             back = frame.f_back
             if back is None:
@@ -115,11 +91,6 @@ class Core:
             # The code object is kept so that its id stays its own.
             found = self._locations[key] = (location, code)
         return found[0]
-
-    def where(self) -> str:
-        """``"file.py:12"`` of the kernel's line that is being built, for messages."""
-        frame = user_frame(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
-        return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
     # --- emission ------------------------------------------------------------------------------------------------
 
@@ -182,9 +153,9 @@ class Core:
         operands: Sequence[object] = (),
         hint: str | None = None,
     ) -> NoReturn:
-        """Raise ``error`` with the operands' types and the kernel's line."""
+        """Raise ``error`` with the operands' types; it finds the kernel's line itself."""
         shown = [str(o._info) if isinstance(o, Value) else repr(o) for o in operands]  # pyright: ignore[reportPrivateUsage]
-        raise error(summary, op=op, operands=shown, location=self.where(), hint=hint)
+        raise error(summary, op=op, operands=shown, hint=hint)
 
     # --- operands ------------------------------------------------------------------------------------------------
 

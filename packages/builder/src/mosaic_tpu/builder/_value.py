@@ -298,7 +298,6 @@ class Value:
         raise ConcreteValueError(
             f"{what} needs a concrete value, this is only known when the kernel runs",
             operands=[str(self._info)],
-            location=self._scope.owner.where(),
             hint=hint,
         )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from mosaic_tpu.builder._frames import user_line
+
 
 class MosaicError(Exception):
     """Base of all errors of mosaic-tpu.
@@ -17,11 +19,11 @@ class MosaicError(Exception):
         summary: what was wrong, one sentence.
         op: the operation or function that refused, if one did.
         operands: descriptions of its operands, ``"vector<8x128xf32>"``.
-        location: ``"file.py:12"`` of the kernel's line, if known.
+        location: ``"file.py:12"`` of the kernel's line; the one being built if not given.
         hint: what to write instead.
     """
 
-    default_hint: ClassVar[str] = ""
+    default_hint: ClassVar[str] = "see the reference page of this function"
 
     def __init__(
         self,
@@ -35,18 +37,16 @@ class MosaicError(Exception):
         self.summary = summary
         self.op = op
         self.operands = tuple(operands)
-        self.location = location
-        self.hint = self.default_hint if hint is None else hint
+        self.location = user_line() if location is None else location
+        self.hint = hint or self.default_hint
         super().__init__(summary)
 
     def __str__(self) -> str:
         lines = [f"{self.op}: {self.summary}" if self.op else self.summary]
         if self.operands:
             lines.append(f"  operands: {', '.join(self.operands)}")
-        if self.location:
-            lines.append(f"  at: {self.location}")
-        if self.hint:
-            lines.append(f"  hint: {self.hint}")
+        lines.append(f"  at: {self.location}")
+        lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
 
 
@@ -65,21 +65,31 @@ class ShapeError(MosaicError, ValueError):
 class KindError(MosaicError, TypeError):
     """A scalar, vector, ref or semaphore stands where another kind is needed."""
 
+    default_hint = "ref[...] loads a ref, b.lift(number) makes a scalar, b.broadcast_to(scalar, shape) a vector"
+
 
 class ArityError(MosaicError, TypeError):
     """The wrong number of indices, operands, axes or results."""
+
+    default_hint = "give one entry a dimension, counted from 0"
 
 
 class AttributeValueError(MosaicError, ValueError):
     """An enumerated or numeric attribute has a value outside its set (a memory space, a reduction kind …)."""
 
+    default_hint = "use a value that the function's documentation lists"
+
 
 class MemorySpaceError(MosaicError, ValueError):
     """The memory space is unknown or cannot be used by this operation."""
 
+    default_hint = "vectors are loaded from vmem and scalars from smem; copy with enqueue_dma between spaces"
+
 
 class ConstantError(MosaicError, ValueError):
     """A Python number cannot be represented in the element type."""
+
+    default_hint = "use a number the element type holds, or a wider type"
 
 
 class ForeignValueError(MosaicError, ValueError):
@@ -97,6 +107,8 @@ class ClosedRegionError(MosaicError, ValueError):
 class YieldMissingError(MosaicError, ValueError):
     """A region that must yield values was left without a yield."""
 
+    default_hint = "end the with block with .yield_(…)"
+
 
 class YieldTwiceError(MosaicError, ValueError):
     """A region yielded twice, or an op followed its yield."""
@@ -107,34 +119,52 @@ class YieldTwiceError(MosaicError, ValueError):
 class YieldTypeError(MosaicError, TypeError):
     """The yielded values differ in number or type from what the region carries."""
 
+    default_hint = "yield one value for each that is carried, of the same type"
+
 
 class RegionOrderError(MosaicError, ValueError):
     """A region was entered twice, out of order, or its results were read too early."""
+
+    default_hint = "enter each region once, leave it in order, then read .results"
 
 
 class BuilderStateError(MosaicError, RuntimeError):
     """The builder is finished, has no arguments declared yet, or is used from outside its own kernel."""
 
+    default_hint = "Builder(name), then declare_args, then ops, then finish"
+
 
 class ArgumentSpecError(MosaicError, ValueError):
     """An argument given to declare_args is malformed or in the wrong place."""
+
+    default_hint = "order: program ids, scalar_prefetch, inputs, outputs, scratch and semaphores"
 
 
 class WindowError(MosaicError, ValueError):
     """A window's block shape, index map or pipeline mode does not fit its ref or the grid."""
 
+    default_hint = "Ref.shape is one block; the index map takes the program ids and returns one index a dimension"
+
 
 class ConcreteValueError(MosaicError, TypeError):
     """A traced value was used where Python needs a concrete one: bool(), int(), iteration, ==."""
+
+    default_hint = "Python's own control flow and sizes come from the config"
 
 
 class UnsupportedOpError(MosaicError, NotImplementedError):
     """The installed jaxlib's dialect has no such operation, or Pallas emits nothing for this case."""
 
+    default_hint = "compose it of other ops"
+
 
 class VerificationError(MosaicError, ValueError):
     """MLIR's verifier refused the finished module."""
 
+    default_hint = "the op's operands do not fit each other; see its reference page"
+
 
 class ModuleFormatError(MosaicError, ValueError):
     """Bytes or text handed in are not a Mosaic module this jaxlib can read."""
+
+    default_hint = "give the decoded body of a tpu_custom_call, or MLIR text"

@@ -158,5 +158,4 @@ def explain_verifier(error: ir.MLIRError) -> VerificationError:
         (op[2] if op else first.message).strip(),
         op=op[1] if op else None,
         location=f"{where[1]}:{where[2]}" if where else None,
-        hint="the op's operands do not fit each other; see its reference page",
     )

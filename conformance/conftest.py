@@ -1,0 +1,54 @@
+"""Collects what the conformance tests record, from all processes, into tables and a JSON file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.harness.report import Record, Report, packed
+
+_DEFAULT_FILE = ".conformance/report.json"
+
+
+@pytest.fixture
+def record(request: pytest.FixtureRequest) -> Record:
+    """Adds a row to a table of this session's report. Record before asserting: a failed test's row counts too."""
+
+    def add(table: str, **row: Any) -> None:
+        request.node.user_properties.append(packed(table, row))
+
+    return add
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--conformance-json",
+        default=_DEFAULT_FILE,
+        metavar="FILE",
+        help="where the conformance report goes (from the root folder; default %(default)s)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # a worker of pytest-xdist: its controller reports
+        config.pluginmanager.register(_Reporter(config), "conformance-reporter")
+
+
+class _Reporter:
+    def __init__(self, config: pytest.Config) -> None:
+        self._report = Report()
+        # Where this file is loaded late, as by `pytest .`, its option does not exist.
+        self._file: Path = config.rootpath / config.getoption("--conformance-json", _DEFAULT_FILE)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            self._report.add_properties(report.user_properties)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._report.tables:
+            self._report.write(self._file)
+            terminalreporter.section("conformance")
+            terminalreporter.write_line(self._report.to_text())
+            terminalreporter.write_line(f"\nwritten to {self._file}")

@@ -1,0 +1,57 @@
+"""What the README promises: two commands that do all the set-up, and a kernel that prints what is shown."""
+
+import contextlib
+import io
+import itertools
+import re
+import sys
+
+import pytest
+
+from conformance.repository.repository import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+COMMANDS = [line for language, text in BLOCKS if language == "bash" for line in text.splitlines()]
+SET_UP = "python3 -m venv .venv && .venv/bin/pip install -q nox && .venv/bin/nox -s "
+NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+
+
+def test_two_commands_do_all_the_set_up() -> None:
+    assert [line for line in COMMANDS if line.startswith("python3")] == [SET_UP + "demo", SET_UP + "tests"]
+
+
+def test_every_session_that_a_document_names_exists() -> None:
+    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / ".ci/run", *ROOT.glob(".github/workflows/*.yml")]
+    named = {name for file in documents for name in re.findall(r"nox -s ([a-z]+)", file.read_text(encoding="utf-8"))}
+    sessions = set(re.findall(r"^@\w*[._]?session.*\ndef (\w+)\(", NOXFILE, re.MULTILINE))
+    assert {"demo", "tests", "conformance", "lint", "types", "bench", "build"} <= sessions
+    assert named <= sessions
+
+
+def test_the_kernel_prints_what_the_readme_shows() -> None:
+    pairs = [
+        (code, shown)
+        for (language, code), (following, shown) in itertools.pairwise(BLOCKS)
+        if (language, following) == ("python", "text")
+    ]
+    assert pairs, "the README has no python block followed by a text block"
+    for code, shown in pairs:
+        assert len([line for line in code.splitlines() if line.strip()]) <= 20
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+        assert printed.getvalue().strip() == shown.strip()
+
+
+@pytest.mark.parametrize("version", [(3, 6, 15), (3, 11, 7)])
+def test_an_older_python_is_told_in_one_sentence(version: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", version)
+    with pytest.raises(SystemExit) as stopped:
+        exec(compile(NOXFILE, "noxfile.py", "exec"), {"__file__": str(ROOT / "noxfile.py"), "__name__": "noxfile"})
+    sentence = stopped.value.code
+    assert sentence.startswith(
+        "mosaic-tpu needs Python 3.12 or newer and this is Python " + ".".join(map(str, version))
+    )
+    assert "\n" not in sentence
+    assert sentence.endswith(".")

@@ -1,0 +1,77 @@
+"""Which room may enter which, and that each declares what it imports."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.repository.repository import NAMESPACE, Room, rooms
+
+MAY_ENTER = {
+    "builder": set(),
+    "kernel": {"builder"},
+    "zoo": {"builder", "kernel"},
+}
+
+
+def imports(file: Path, *, while_importing: bool) -> set[str]:
+    """Dotted names that the file imports: all, or only those reached while it is itself being imported."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+        for child in ast.iter_child_nodes(node):
+            later = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or (
+                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+            )
+            if not (while_importing and later):
+                visit(child)
+
+    visit(ast.parse(file.read_text(encoding="utf-8")))
+    return found
+
+
+def rooms_entered(room: Room) -> set[str]:
+    names = {name for file in room.sources for name in imports(file, while_importing=False)}
+    return {name.split(".")[1] for name in names if name.startswith(NAMESPACE + ".")} - {room.package.name}
+
+
+def undeclared(room: Room) -> set[str]:
+    """Outside packages that importing the room needs and its pyproject.toml does not name."""
+    needed = {name.split(".")[0] for file in room.sources for name in imports(file, while_importing=True)}
+    declared = {re.match(r"[\w-]+", text)[0].replace("-", "_") for text in room.project["dependencies"]}
+    return needed - declared - sys.stdlib_module_names - {NAMESPACE}
+
+
+@pytest.mark.parametrize("room", rooms(), ids=lambda room: room.path.name)
+def test_a_room_enters_only_the_rooms_it_may(room: Room) -> None:
+    entered = rooms_entered(room)
+    assert entered <= MAY_ENTER[room.package.name]
+    assert {f"mosaic-tpu-{name}" for name in entered} <= {
+        text.partition("==")[0] for text in room.project["dependencies"]
+    }
+
+
+@pytest.mark.parametrize("room", rooms(), ids=lambda room: room.path.name)
+def test_a_room_declares_what_its_import_needs(room: Room) -> None:
+    assert undeclared(room) == set()
+
+
+def test_a_forbidden_import_and_an_undeclared_one_are_found(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["numpy", "ml-dtypes"]\n')
+    package = tmp_path / "src" / NAMESPACE / "builder"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import json, numpy, ml_dtypes, jax.numpy\n"
+        "from . import errors\n"
+        "def later():\n    import rich\n    from mosaic_tpu import kernel\n"
+        "if TYPE_CHECKING:\n    import typeshed\n"
+    )
+    room = Room(tmp_path)
+    assert rooms_entered(room) == {"kernel"}
+    assert undeclared(room) == {"jax"}

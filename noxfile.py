@@ -1,0 +1,154 @@
+"""What can be run here: `nox -l` lists it, `nox -s tests` runs the tests; arguments after `--` reach the tool."""
+
+# Older Pythons must be able to read this file up to here and compile the rest, so no syntax of 3.8 or later below.
+import sys
+
+if sys.version_info < (3, 12):  # noqa: UP036 - nox may run on any Python
+    sys.exit(
+        "mosaic-tpu needs Python 3.12 or newer and this is Python %d.%d.%d: run the same command with a newer one, "  # noqa: UP031
+        "for example from python.org, pyenv or uv, after deleting .venv if the command made it." % sys.version_info[:3]
+    )
+
+import functools
+import shutil
+import tomllib
+from pathlib import Path
+
+import nox
+from nox.virtualenv import ALL_VENVS, VirtualEnv
+
+# ---------------------------------------------------------------------------------------------------------------------
+ROOT = Path(__file__).parent
+PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+ROOMS = (*sorted(file.parent for file in ROOT.glob("packages/*/pyproject.toml")), ROOT / "zoo")
+EDITABLE = tuple(argument for room in ROOMS for argument in ("-e", str(room.relative_to(ROOT))))
+# libtpu has the TPU compiler, which needs no TPU; its wheels are for Linux.
+EXTRA = "[tpu]" if sys.platform == "linux" else ""
+NEWEST_JAX = "jax" + EXTRA
+OLDEST_JAX = "jax" + EXTRA + "==0.11.2"
+WORKERS = "2"
+TESTS = ("packages", "zoo", "conformance/repository")
+# Keeps libtpu from looking for a TPU. Programs that may use one (demo, conformance) decide by themselves.
+NO_TPU = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1"}
+# ---------------------------------------------------------------------------------------------------------------------
+
+nox.options.sessions = ["tests"]
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_venv = "yes"
+nox.options.error_on_external_run = True
+
+
+def _shared(envdir, **options):
+    """An environment that sessions share: with JAX and libtpu each would take 1.3 GB and most of a minute."""
+    return VirtualEnv(str(Path(envdir).parent / "jax"), venv_backend="venv", **options)
+
+
+ALL_VENVS["shared"] = _shared
+shared_session = functools.partial(nox.session, venv_backend="shared")
+
+
+def install(session, *requirements, groups=()):
+    """Our packages as they stand in the tree, with `requirements` and dependency groups, in one resolution."""
+    # Without an isolated environment for each package's build, a session that finds all in place is 8 s faster.
+    session.install(*nox.project.dependency_groups(PYPROJECT, "editable"))
+    dependencies = nox.project.dependency_groups(PYPROJECT, *groups)
+    session.install("--no-build-isolation", *EDITABLE, *requirements, *dependencies)
+
+
+def _pytest(session, *paths, env=None):
+    """Pytest on the paths among the session's arguments; where they name none, on `paths`."""
+    named = any((ROOT / argument.partition("::")[0]).exists() for argument in session.posargs)
+    session.run("pytest", "-n", WORKERS, *session.posargs, *(() if named else paths), env=env)
+
+
+@shared_session
+def demo(session):
+    """Emit the kernels, compare them with Pallas, compile them for TPUs: no TPU needed."""
+    install(session, NEWEST_JAX)
+    session.run("python", "-m", "mosaic_tpu.zoo.demo", *session.posargs)
+
+
+@shared_session
+def tests(session):
+    """Every package's tests, and the repository's own."""
+    install(session, NEWEST_JAX, groups=["test"])
+    _pytest(session, *TESTS, env=NO_TPU)
+
+
+@shared_session
+def conformance(session):
+    """Our bytes against Pallas's, with the newest JAX and then with the oldest we support; the TPU compiler's word."""
+    session.notify("conformance-oldest", session.posargs)
+    install(session, NEWEST_JAX, groups=["conformance"])
+    session.install("--upgrade", NEWEST_JAX)
+    _pytest(session, "conformance")
+
+
+@nox.session(name="conformance-oldest")
+def conformance_oldest(session):
+    """The second half of `conformance`: the oldest JAX we support."""
+    install(session, OLDEST_JAX, groups=["conformance"])
+    _pytest(session, "conformance")
+
+
+@shared_session
+def bench(session):
+    """Our time from config to body as ratios to Pallas's and to the floor."""
+    install(session, NEWEST_JAX, groups=["bench"])
+    session.run("python", "-m", "conformance.bench", *session.posargs, env=NO_TPU)
+
+
+@nox.session
+def lint(session):
+    """Ruff, workflows, shell scripts, changelog fragments."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    session.run("ruff", "check", *session.posargs)
+    session.run("ruff", "format", "--check")
+    session.run("shellcheck", ".ci/run")
+    session.run("actionlint", *(str(file.relative_to(ROOT)) for file in sorted(ROOT.glob(".github/workflows/*.yml"))))
+    # A draft fails on a fragment whose name fits no kind of change; what it prints is the next release's notes.
+    session.run("towncrier", "build", "--draft", "--version", "next")
+
+
+@shared_session
+def types(session):
+    """Pyright, strict, on the public packages."""
+    install(session, NEWEST_JAX, groups=["types"])
+    session.run("basedpyright", *session.posargs)
+
+
+@nox.session
+def build(session):
+    """Build each wheel, install it alone in a clean environment, import it there and list its names."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "build"))
+    scratch = Path(session.create_tmp()).resolve()
+    wheels = {}
+    for room in ROOMS:
+        shutil.rmtree(scratch / room.name, ignore_errors=True)
+        session.run("python", "-m", "build", "--outdir", str(scratch / room.name), str(room), silent=True)
+        (wheels[_project(room)["name"]],) = (scratch / room.name).glob("*.whl")
+    for room in ROOMS:
+        project = _project(room)
+        environment = scratch / "environment"
+        session.run("python", "-m", "venv", "--clear", str(environment))
+        python = str(environment / "bin" / "python")
+        # Ours by file: nothing of this name is taken from a registry.
+        ours = [str(wheels[name]) for name in _with_siblings(project["name"], wheels.keys())]
+        session.run(python, "-m", "pip", "install", "--quiet", *ours, external=True)
+        session.run(python, "-I", "conformance/wheels/smoke.py", project["name"], external=True)
+        shutil.rmtree(environment)
+
+
+def _project(room):
+    return tomllib.loads((room / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def _with_siblings(name, ours):
+    """The distribution and those of `ours` that it needs, sorted."""
+    needed = {name}
+    project = next(project for project in map(_project, ROOMS) if project["name"] == name)
+    for requirement in project["dependencies"]:
+        sibling = requirement.partition("==")[0]
+        if sibling in ours:
+            needed.update(_with_siblings(sibling, ours))
+    return sorted(needed)

@@ -1,0 +1,1 @@
+"""The functions a JAX program calls."""

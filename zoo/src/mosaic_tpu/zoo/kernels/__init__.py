@@ -1,0 +1,1 @@
+"""Configs and bodies of the zoo's kernels: one module a kernel."""

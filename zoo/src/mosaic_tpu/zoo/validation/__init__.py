@@ -1,0 +1,1 @@
+"""Checks of the arrays given to a kernel, before it is called."""
