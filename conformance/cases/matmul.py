@@ -12,7 +12,10 @@ from dataclasses import dataclass
 import jax
 from jax.experimental.pallas.ops.tpu import matmul as wheel
 
+from conformance.kernels.matmul import ScratchMatmulConfig
 from conformance.twins import matmul as twin
+from mosaic_tpu.builder import as_dtype
+from mosaic_tpu.zoo.kernels import matmul as zoo
 
 PARALLEL = ("parallel", "parallel", "arbitrary")
 
@@ -94,3 +97,24 @@ def wheel_fn(config: MatmulConfig) -> Callable[..., jax.Array]:
     return functools.partial(
         wheel.matmul, block_shape=(config.bm, config.bn), block_k=config.bk, out_dtype=config.out_dtype
     )
+
+
+def zoo_config(config: MatmulConfig) -> zoo.MatmulConfig:
+    """The zoo's config."""
+    return zoo.MatmulConfig(**_fields(config))
+
+
+def scratch_config(config: MatmulConfig) -> ScratchMatmulConfig:
+    """The config of `conformance.kernels.matmul`."""
+    return ScratchMatmulConfig(**_fields(config), dimension_semantics=config.dimension_semantics)
+
+
+def _fields(config: MatmulConfig) -> dict[str, object]:
+    sizes = {"m": config.m, "n": config.n, "k": config.k}
+    blocks = {"block_m": config.bm, "block_n": config.bn, "block_k": config.bk}
+    dtypes = {
+        "x_dtype": config.dtype,
+        "y_dtype": config.rhs_dtype or config.dtype,
+        "out_dtype": config.out_dtype or config.dtype,
+    }
+    return {**sizes, **blocks, **{name: as_dtype(dtype) for name, dtype in dtypes.items()}}

@@ -28,6 +28,7 @@ def fused_recurrent_gated_delta_rule_fwd_kernel(
     *,
     KEY_DIM: int,  # noqa: N803 (the names of the original kernel)
     VALUE_DIM: int,  # noqa: N803
+    BK: int,  # noqa: N803
     BV: int,  # noqa: N803
     scale: float,
     use_qk_l2norm: bool,
@@ -44,7 +45,7 @@ def fused_recurrent_gated_delta_rule_fwd_kernel(
     eos = cu_seqlens[i_n + 1]
     T = eos - bos  # noqa: N806
 
-    o_k = jnp.arange(KEY_DIM, dtype=jnp.int32)
+    o_k = jnp.arange(BK, dtype=jnp.int32)
     o_v = i_v * BV + jnp.arange(BV, dtype=jnp.int32)
     mask_k = o_k < KEY_DIM
     mask_v = o_v < VALUE_DIM
@@ -85,24 +86,30 @@ def fused_recurrent_gated_delta_rule_fwd(
     *,
     scale: float | None = None,
     use_qk_l2norm: bool = True,
+    block_k: int | None = None,
     block_v: int = 128,
     interpret: bool | pltpu.InterpretParams = False,
 ) -> tuple[jax.Array, jax.Array]:
     """Grid (ceil(V / block_v), N·HV), whole arrays as windows in VMEM, `cu_seqlens` in SMEM.
 
-    Arguments and results are those of `twins.gated_delta_net.gated_delta_net`, but V must be a multiple of `block_v`,
-    and outputs at tokens of no sequence are left as they were.
+    Arguments and results are those of `twins.gated_delta_net.gated_delta_net`, but outputs at tokens of no sequence are
+    left as they were. A single block of K lanes, `block_k`, holds K; arrays are padded to it and to whole blocks of V.
     """
     K = q.shape[3]  # noqa: N806
     HV, V = v.shape[2:]  # noqa: N806
-    if V % block_v:
-        raise ValueError(f"V={V} is not a multiple of block_v={block_v}")
+    block_k = K if block_k is None else block_k
+    if block_k < K:
+        raise ValueError(f"K={K} does not fit into block_k={block_k}")
+    lanes = pl.cdiv(V, block_v) * block_v
+    q, k = _padded(q, (1, 1, 1, block_k)), _padded(k, (1, 1, 1, block_k))
+    v, h0 = _padded(v, (1, 1, 1, lanes)), _padded(h0, (1, 1, block_k, lanes))
     vmem = pl.BlockSpec(memory_space=pltpu.VMEM)
-    return pl.pallas_call(
+    o, ht = pl.pallas_call(
         functools.partial(
             fused_recurrent_gated_delta_rule_fwd_kernel,
             KEY_DIM=K,
             VALUE_DIM=V,
+            BK=block_k,
             BV=block_v,
             scale=K**-0.5 if scale is None else scale,
             use_qk_l2norm=use_qk_l2norm,
@@ -114,3 +121,10 @@ def fused_recurrent_gated_delta_rule_fwd(
         compiler_params=pltpu.CompilerParams(dimension_semantics=("arbitrary", "arbitrary")),
         interpret=interpret,
     )(q, k, v, g, beta, h0, cu_seqlens)
+    return o[..., :V], ht[:, :, :K, :V]
+
+
+def _padded(x: jax.Array, sizes: tuple[int, ...]) -> jax.Array:
+    """`x` with zeros at the ends of its dimensions, up to `sizes` where they are larger."""
+    pads = [(0, max(0, size - old)) for size, old in zip(sizes, x.shape, strict=True)]
+    return jnp.pad(x, pads) if any(high for _, high in pads) else x

@@ -85,7 +85,15 @@ COUNT = len(registry()) + len(VALUE_METHODS)
 
 def _bindable(method: Callable[..., Any], values: list[Any], picks: list[int]) -> tuple[list[Any], dict[str, Any]]:
     """Arguments that Python accepts: required ones, and some of the others."""
-    pool = [*values, *PLAIN]
+    pools = {
+        "Value": values,
+        "DType": DTYPES,
+        "Sequence[int]": [p for p in PLAIN if isinstance(p, tuple | list)],
+        "Sequence[Value]": [v for v in values if isinstance(v, tuple | list)],
+        "int": (0, 1, 2, -1, 7),
+        "kind": ("add", "mul", "maxsi", "minimumf", "sum", "arg_max", "arg_min", "maxf", "slt", "eq", "oeq", "dma"),
+        "": [*values, *PLAIN],
+    }
     positional: list[Any] = []
     named: dict[str, Any] = {}
     picked = iter(picks)
@@ -93,7 +101,9 @@ def _bindable(method: Callable[..., Any], values: list[Any], picks: list[int]) -
         pick = next(picked, 0)
         if p.default is not p.empty and pick % 3:
             continue
-        chosen = pool[(pick // 3) % len(pool)]
+        fits = next((k for k in pools if k and str(p.annotation).startswith(k)), "kind" if "Kind" in str(p.annotation) else "")
+        pool = pools[fits if pick % 8 else ""]
+        chosen = pool[(pick // 24) % len(pool)]
         if p.kind is p.VAR_POSITIONAL or p.kind is p.VAR_KEYWORD:
             continue
         if p.kind is p.KEYWORD_ONLY or named:

@@ -8,17 +8,23 @@ name                             if it moves
 ``jaxlib.mlir.ir``               the MLIR Python bindings; any build of them with the same C API will do
 ``jaxlib.mosaic.python.tpu``     generated op classes and ``register_dialect`` of the tpu dialect
 ``tpu.private_unzip_debug_…``    0.12 and later: moves locations out of the body; absent before
+``_jax.Traceback``, ``…Cache``  the Python stack as an MLIR location, in C++: JAX's own way; a walk over
+                                 `sys._getframe` does the same, ten times slower
 ``_jax_mlir_ext.register_…``     adds the upstream dialects to a registry; JAX's own context is made with it
 ===============================  ==========================================================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import CodeType
 from typing import Any, Final
 
 import jaxlib.version
+from jaxlib import _jax
 from jaxlib.mlir import ir as ir
 from jaxlib.mlir.passmanager import PassManager as PassManager
+from jaxlib.mlir._mlir_libs._jax_mlir_ext import TracebackToLocationCache as _TracebackToLocationCache
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
 from jaxlib.mosaic.python import tpu as _tpu
 
@@ -39,6 +45,8 @@ MODULE_HAS_NAME: Final = JAXLIB_VERSION >= (0, 12, 0)
 PALLAS_WAITS_WITH_WAIT_DMA: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 tiles by ``tpu.concatenate``; ``tpu.repeat`` is gone.
 HAS_REPEAT: Final = has_op("RepeatOp")
+#: 0.12 drops a ``pltpu.bitcast`` that leaves the MLIR type as it is (u8 to i8); before, it was emitted.
+PALLAS_DROPS_IDENTITY_BITCAST: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 lowers a dynamic fori_loop to one scf.for; before, a main loop and a remainder loop.
 DYNAMIC_FORI_IS_ONE_LOOP: Final = JAXLIB_VERSION >= (0, 12, 0)
 
@@ -70,3 +78,12 @@ def communication(module: ir.Operation) -> tuple[bool, bool]:
     """Whether the kernel communicates with other devices, and whether it uses a custom barrier."""
     has_communication, has_custom_barrier = _tpu.private_has_communication(module)
     return has_communication, has_custom_barrier
+
+
+#: Take the Python stack as it is now, for `location_cache`.
+python_traceback: Final[Any] = _jax.Traceback.get_traceback
+
+
+def location_cache(filename_of: Callable[[CodeType], str | None], context: ir.Context) -> Callable[[object], ir.Location]:
+    """From a traceback to the location of its innermost frame for which ``filename_of`` gives a name."""
+    return _TracebackToLocationCache(code_to_filename=filename_of, frame_limit=1, context=context).get

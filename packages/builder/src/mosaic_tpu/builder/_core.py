@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Sequence
-from types import CodeType
+import operator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import ir, tpu
-from mosaic_tpu.builder._frames import internal, is_internal
+from mosaic_tpu.builder._compat import ir, python_traceback, tpu
 from mosaic_tpu.builder._types import TypeInfo, Types, thread_types
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.enums import Named
 from mosaic_tpu.builder.errors import (
+    ArityError,
+    AttributeValueError,
     BuilderStateError,
     ClosedRegionError,
+    ConcreteValueError,
     ConstantError,
     DTypeError,
     ForeignValueError,
@@ -37,6 +39,14 @@ if TYPE_CHECKING:
 NO_BLOCK: Final[Any] = object()
 
 _create = ir.Operation.create
+_traceback = python_traceback
+
+#: Tuples of ints that were checked: the second time, checking a shape costs a lookup.
+_checked_ints: Final[dict[object, tuple[int, ...]]] = {}
+_checked_shapes: Final[dict[object, tuple[int, ...]]] = {}
+#: Vectors and refs of more elements than any TPU holds are refused before MLIR counts them.
+_MAX_ELEMENTS: Final = 1 << 40
+_NUMBERS: Final = frozenset((int, float, bool))
 
 class Scope:
     """One open block: where its values live, and where ops go while it is innermost."""
@@ -59,38 +69,18 @@ class Core:
     pallas: Pallas
     _scope: Scope
     _ip: ir.InsertionPoint
-    _locations: dict[tuple[int, int], tuple[ir.Location, CodeType]]
-    _fixed_location: ir.Location | None
+    _locate: Callable[[object], ir.Location]
 
     def _start(self) -> None:
         self.types = thread_types()
-        self._locations = {}
-        self._fixed_location = None
+        self._locate = self.types.locate
         self._ip = NO_BLOCK
 
     # --- locations ---------------------------------------------------------------------------------------------
 
     def _loc(self) -> ir.Location:
-        frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-        while True:
-            code = frame.f_code
-            ours = is_internal.get(code.co_filename)
-            if ours is None:
-                ours = internal(code.co_filename)
-            if not ours:
-                break
-            back = frame.f_back
-            if back is None:
-                break
-            frame = back
-        key = (id(code), frame.f_lasti)
-        found = self._locations.get(key)
-        if found is None:
-            name = ir.Location.file(code.co_filename, frame.f_lineno, 0, context=self.types.context)
-            location = ir.Location.name(code.co_name, name, context=self.types.context)
-            # The code object is kept so that its id stays its own.
-            found = self._locations[key] = (location, code)
-        return found[0]
+        """The kernel's line that is being built, as MLIR keeps it."""
+        return self._locate(_traceback())
 
     # --- emission ------------------------------------------------------------------------------------------------
 
@@ -103,7 +93,7 @@ class Core:
     ) -> Value:
         """Create an op with one result at the end of the current block."""
         try:
-            created = _create(name, [info.ir], operands, attributes, None, 0, self._loc(), self._ip)
+            created = _create(name, [info.ir], operands, attributes, None, 0, self._locate(_traceback()), self._ip)
         except TypeError:
             self._diagnose_create(name)
             raise
@@ -114,7 +104,7 @@ class Core:
     ) -> None:
         """Create an op without results."""
         try:
-            _create(name, None, operands, attributes, None, 0, self._loc(), self._ip)
+            _create(name, None, operands, attributes, None, 0, self._locate(_traceback()), self._ip)
         except TypeError:
             self._diagnose_create(name)
             raise
@@ -154,7 +144,7 @@ class Core:
         hint: str | None = None,
     ) -> NoReturn:
         """Raise ``error`` with the operands' types; it finds the kernel's line itself."""
-        shown = [str(o._info) if isinstance(o, Value) else repr(o) for o in operands]  # pyright: ignore[reportPrivateUsage]
+        shown = [str(o._info) if isinstance(o, Value) else repr(o) for o in operands]
         raise error(summary, op=op, operands=shown, hint=hint)
 
     # --- operands ------------------------------------------------------------------------------------------------
@@ -162,8 +152,8 @@ class Core:
     def _use(self, value: Value, op: str) -> ir.Value:
         """The MLIR value of an operand, after checking that it may be used here."""
         try:
-            if value._scope.live is self:  # pyright: ignore[reportPrivateUsage]
-                return value._ir  # pyright: ignore[reportPrivateUsage]
+            if value._scope.live is self:
+                return value._ir
         except AttributeError:
             self.fail(
                 KindError,
@@ -171,26 +161,105 @@ class Core:
                 op=op,
                 hint="wrap numbers with b.lift(…) or b.c_index(…)",
             )
-        if value._scope.owner is not self:  # pyright: ignore[reportPrivateUsage]
+        if value._scope.owner is not self:
             self.fail(ForeignValueError, "a value of another builder was used", op=op, operands=[value])
-        if self._scope.live is None:
+        scope = getattr(self, "_scope", None)
+        if scope is not None and scope.live is None:
             self.fail(BuilderStateError, "the builder is finished", op=op, hint="make a new Builder")
         self.fail(ClosedRegionError, "a value was used after its region closed", op=op, operands=[value])
 
     def _use_vector(self, value: Value, op: str) -> ir.Value:
         used = self._use(value, op)
-        if not value._info.is_vector:  # pyright: ignore[reportPrivateUsage]
+        if not value._info.is_vector:
             self.fail(KindError, "a vector is needed", op=op, operands=[value], hint="b.broadcast_to makes one")
         return used
 
     def _use_ref(self, value: Value, op: str) -> ir.Value:
         used = self._use(value, op)
-        if not value._info.is_ref:  # pyright: ignore[reportPrivateUsage]
+        if not value._info.is_ref:
             self.fail(KindError, "a ref is needed", op=op, operands=[value], hint="pass a declared argument")
         return used
 
+    def _sequence(self, values: Sequence[object], op: str) -> None:
+        if values.__class__ is not list and values.__class__ is not tuple and not isinstance(values, Sequence):
+            self.fail(ArityError, "a sequence is needed", op=op, operands=[values], hint="write [x] for a single one")
+
     def _use_all(self, values: Sequence[Value], op: str) -> list[ir.Value]:
+        self._sequence(values, op)
         return [self._use(v, op) for v in values]
+
+    # --- attributes ----------------------------------------------------------------------------------------------
+
+    def _int(self, value: int, op: str, what: str) -> int:
+        """A Python int, from anything that is one to Python."""
+        if value.__class__ is int:
+            return value
+        if isinstance(value, Value):
+            self.fail(
+                ConcreteValueError, f"the {what} is static", op=op, operands=[value], hint="an int, from the config"
+            )
+        try:
+            return operator.index(value)
+        except TypeError:
+            self.fail(AttributeValueError, f"the {what} is {value!r}", op=op, hint="an int")
+
+    def _ints(self, values: Sequence[int], op: str, what: str) -> tuple[int, ...]:
+        """A sequence of ints as a tuple."""
+        try:
+            return _checked_ints[values]
+        except (KeyError, TypeError):
+            pass
+        if isinstance(values, str) or not hasattr(values, "__iter__") or isinstance(values, Value):
+            self.fail(ArityError, f"the {what} are {values!r}", op=op, hint="a sequence of ints")
+        found = tuple(self._int(v, op, f"entry of the {what}") for v in values)
+        if any(not -(1 << 63) <= v < 1 << 63 for v in found):
+            self.fail(AttributeValueError, f"the {what} {found} do not fit in 64 bits", op=op)
+        _checked_ints[found] = found
+        return found
+
+    def _shape(self, shape: Sequence[int], op: str) -> tuple[int, ...]:
+        """A static shape as a tuple of positive ints."""
+        try:
+            return _checked_shapes[shape]
+        except (KeyError, TypeError):
+            pass
+        found = self._ints(shape, op, "sizes of the shape")
+        if any(s < 1 for s in found) or math.prod(found) > _MAX_ELEMENTS:
+            self.fail(ShapeError, f"shape {found}", op=op, hint="sizes are positive ints that fit in memory")
+        _checked_shapes[found] = found
+        return found
+
+    def _dtype(self, dtype: DType, op: str) -> DType:
+        """An element type; names and NumPy dtypes are understood."""
+        if dtype.__class__ is DType:
+            return dtype
+        try:
+            return dt.as_dtype(dtype)
+        except DTypeError as error:
+            self.fail(DTypeError, error.summary, op=op, hint=error.hint)
+
+    def _data_type(self, dtype: DType, op: str) -> DType:
+        """An element type of scalars and vectors: no semaphore."""
+        found = self._dtype(dtype, op)
+        if found.kind == "semaphore":
+            self.fail(DTypeError, f"{found} is no number", op=op, hint="b.sem_alloc(kind) makes semaphores")
+        return found
+
+    def _element(self, dtype: DType, op: str) -> DType:
+        """An element type of vectors: no index, no semaphore."""
+        found = self._data_type(dtype, op)
+        if found is dt.index:
+            self.fail(DTypeError, "index values are scalars", op=op, hint="use i32 elements")
+        return found
+
+    def _member[E: Named](self, kind: type[E], value: E | str, op: str) -> E:
+        """The member of an enumeration, from its spelling too."""
+        if value.__class__ is kind:
+            return value  # pyright: ignore[reportReturnType]
+        try:
+            return kind.of(value)
+        except MosaicError as error:
+            self.fail(type(error), error.summary, op=op, hint=error.hint)
 
     # --- constants -----------------------------------------------------------------------------------------------
 
@@ -207,8 +276,13 @@ class Core:
 
     def _constant_attributes(self, value: Number, info: TypeInfo) -> dict[str, ir.Attribute]:
         dtype = info.dtype
+        if value.__class__ not in _NUMBERS:
+            value = self._plain_number(value, dtype)
         if dtype.is_float:
-            number = float(value)
+            try:
+                number = float(value)
+            except OverflowError:
+                self.fail(ConstantError, f"{value!r} overflows {dtype}", op="arith.constant")
             if number != number:
                 return self.types.constant(number, 0.0, info)
             sign = math.copysign(1.0, number)
@@ -219,11 +293,25 @@ class Core:
             if not value.is_integer():
                 self.fail(ConstantError, f"{value!r} is not an integer, the element type is {dtype}", op="arith.constant")
             value = int(value)
+        if dtype is dt.index and not -(1 << 63) <= value < (1 << 63):
+            self.fail(ConstantError, f"{value!r} does not fit in {dtype}", op="arith.constant")
         if dtype.bits and not -(1 << (dtype.bits - 1)) <= value < (1 << dtype.bits):
             self.fail(ConstantError, f"{value!r} does not fit in {dtype}", op="arith.constant")
         if dtype.bits and value >= (1 << (dtype.bits - 1)) and dtype.bits > 1:
             value -= 1 << dtype.bits
         return self.types.constant(int(value), 1.0, info)
+
+    def _plain_number(self, value: object, dtype: DType) -> Number:
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, bool | int | float):
+            return value
+        self.fail(
+            KindError,
+            f"{value!r} is a {type(value).__name__}, not a number of type {dtype}",
+            op="arith.constant",
+            hint="pass an int or a float; a value is cast with .to(dtype)",
+        )
 
     def _check_finite(self, number: float, dtype: DType) -> None:
         if dtype is dt.f32 and abs(number) <= 3.4028235677973366e38:
@@ -240,15 +328,18 @@ class Core:
             return value.item(), dt.as_dtype(value.dtype)  # NumPy scalars keep their own width
         if isinstance(value, bool | int | float):
             if like.is_int and isinstance(value, float) and not value.is_integer():
+                written = f", or write {round(value)}" if math.isfinite(value) else ""
                 self.fail(
                     ConstantError,
                     f"{value!r} is a float beside an operand of type {like}",
-                    hint=f"cast the operand first: x.to(f32), or write {round(value)}",
+                    op="arith.constant",
+                    hint=f"cast the operand first: x.to(f32){written}",
                 )
             return value, like
         self.fail(
             KindError,
             f"{value!r} is a {type(value).__name__}: neither a value of this kernel nor a number",
+            op="arith.constant",
             hint="arrays enter a kernel as refs",
         )
 
@@ -264,14 +355,14 @@ class Core:
         """An index operand: a Value of type index, or a fresh constant."""
         if isinstance(value, Value):
             used = self._use(value, op)
-            if value._info is not self.types.index:  # pyright: ignore[reportPrivateUsage]
+            if value._info is not self.types.index:
                 self.fail(DTypeError, "indices must be of type index", op=op, operands=[value], hint="use b.to_index(v)")
             return used
-        return self._constant(value, self.types.index)._ir  # pyright: ignore[reportPrivateUsage]
+        return self._constant(self._int(value, op, "index"), self.types.index)._ir
 
     def _same(self, lhs: Value, rhs: Value, op: str) -> None:
         """Refuse operands whose MLIR types differ."""
-        a, b = lhs._info, rhs._info  # pyright: ignore[reportPrivateUsage]
+        a, b = lhs._info, rhs._info
         if a is b or a.ir is b.ir:
             return
         if a.kind != b.kind:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import ir
 from mosaic_tpu.builder._core import Scope
@@ -26,7 +28,7 @@ from mosaic_tpu.builder.enums import (
     SemaphoreKind,
 )
 from mosaic_tpu.builder.errors import ArgumentSpecError, MosaicError, WindowError
-from mosaic_tpu.builder.specs import ArgSpec, Iter, ProgramId, Ref, Scalar, Sem, SemArray, Window, Zero
+from mosaic_tpu.builder.specs import ArgSpec, ElementWindow, Iter, ProgramId, Ref, Scalar, Sem, SemArray, Window, Zero
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
@@ -66,10 +68,12 @@ class Signature:
 
 def describe(builder: Builder, args: Mapping[str, ArgSpec]) -> tuple[Argument, ...]:
     """Check the specs and give each its type; they must come in Pallas's order."""
+    if not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        builder.fail(ArgumentSpecError, f"{args!r} is not a mapping", op="declare_args", hint="dict(x=Ref(…), y=Ref(…))")
     found: list[Argument] = []
     previous, previous_name = _GRID_ROLE, ""
     for name, spec in args.items():
-        if not name.isidentifier():
+        if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]
             builder.fail(ArgumentSpecError, f"{name!r} is not a Python name", op="declare_args", hint="rename the argument")
         argument = _describe(builder, name, spec)
         order = _GRID_ROLE if argument.role is None else _ROLE_ORDER[argument.role]
@@ -89,15 +93,17 @@ def _describe(builder: Builder, name: str, spec: ArgSpec) -> Argument:
     types = builder.types
     match spec:
         case Scalar(dtype):
-            return Argument(name, spec, types.scalar(dt.as_dtype(dtype)), None)
+            return Argument(name, spec, types.scalar(builder._data_type(dtype, "declare_args")), None)
         case Iter():
             return Argument(name, spec, types.index, None)
         case Ref():
             return _describe_ref(builder, name, spec)
         case Sem(kind):
-            return Argument(name, spec, types.ref((), _semaphore(kind), MemorySpace.SEMAPHORE_MEM), Role.SCRATCH)
+            info = types.ref((), _semaphore(builder, kind), MemorySpace.SEMAPHORE_MEM)
+            return Argument(name, spec, info, Role.SCRATCH)
         case SemArray(shape, kind):
-            info = types.ref(tuple(shape), _semaphore(kind), MemorySpace.SEMAPHORE_MEM)
+            sizes = _sizes(builder, name, shape)
+            info = types.ref(sizes, _semaphore(builder, kind), MemorySpace.SEMAPHORE_MEM)
             return Argument(name, spec, info, Role.SCRATCH)
         case _:  # pyright: ignore[reportUnnecessaryComparison]
             builder.fail(
@@ -108,32 +114,44 @@ def _describe(builder: Builder, name: str, spec: ArgSpec) -> Argument:
             )
 
 
-def _semaphore(kind: SemaphoreKind | str) -> dt.DType:
-    return dt.dma_semaphore if SemaphoreKind.of(kind) is SemaphoreKind.DMA else dt.semaphore
+def _semaphore(builder: Builder, kind: SemaphoreKind | str) -> dt.DType:
+    member = builder._member(SemaphoreKind, kind, "declare_args")
+    return dt.dma_semaphore if member is SemaphoreKind.DMA else dt.semaphore
+
+
+def _sizes(builder: Builder, name: str, shape: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return builder._shape(shape, "declare_args")
+    except MosaicError as error:
+        builder.fail(ArgumentSpecError, f"{name!r}: {error.summary}", op="declare_args",
+                     hint="sizes are positive ints; derive them from the config")  # fmt: skip
 
 
 def _describe_ref(builder: Builder, name: str, spec: Ref) -> Argument:
-    shape, space, role = tuple(spec.shape), MemorySpace.of(spec.memory_space), Role.of(spec.role)
-    if any(not isinstance(s, int) or isinstance(s, bool) or s < 1 for s in shape):
-        builder.fail(
-            ArgumentSpecError,
-            f"{name!r} has shape {shape}",
-            op="declare_args",
-            hint="sizes are positive ints; derive them from the config",
-        )
+    shape = _sizes(builder, name, spec.shape)
+    space = builder._member(MemorySpace, spec.memory_space, "declare_args")
+    role = builder._member(Role, spec.role, "declare_args")
+    if spec.array_shape is not None:
+        _sizes(builder, name, spec.array_shape)
     if spec.window is not None:
+        if not isinstance(spec.window, Window):  # pyright: ignore[reportUnnecessaryIsInstance]
+            builder.fail(WindowError, f"the window of {name!r} is {spec.window!r}", op="declare_args",
+                         hint="Window(block_shape, index_map)")  # fmt: skip
         if role in (Role.SCALAR_PREFETCH, Role.SCRATCH):
             builder.fail(WindowError, f"{name!r} is {role.value} and cannot have a window", op="declare_args",
                          hint="windows belong to inputs and outputs")  # fmt: skip
         block = spec.window.block_shape
-        if block is not None and tuple(block) != shape:
+        if block is not None and _sizes(builder, name, block) != shape:
             builder.fail(
                 WindowError,
                 f"{name!r} is a ref of shape {shape} with blocks of {tuple(block)}",
                 op="declare_args",
                 hint="Ref.shape is the block the kernel sees; give the whole array's shape as array_shape=",
             )
-    return Argument(name, spec, builder.types.ref(shape, dt.as_dtype(spec.dtype), space), role)
+    dtype = builder._dtype(spec.dtype, "declare_args")
+    if dtype is dt.index:
+        builder.fail(ArgumentSpecError, f"{name!r} holds index values", op="declare_args", hint="use i32 elements")
+    return Argument(name, spec, builder.types.ref(shape, dtype, space), role)
 
 
 def function_attributes(
@@ -193,19 +211,29 @@ def _index_map(builder: Builder, argument: Argument, grid_rank: int) -> Callable
             builder.fail(WindowError, f"{argument.name!r} has an index_map and transform_returns", op="declare_args",
                          hint="give one of the two")  # fmt: skip
         returns = window.transform_returns
+        builder._sequence(returns, "declare_args")
         for r in returns:
+            if not isinstance(r, ProgramId | Zero):  # pyright: ignore[reportUnnecessaryIsInstance]
+                builder.fail(WindowError, f"{argument.name!r} returns {r!r}", op="declare_args",
+                             hint="transform_returns holds program_id(axis) and zero")  # fmt: skip
             if isinstance(r, ProgramId) and not 0 <= r.axis < grid_rank:
                 builder.fail(WindowError, f"{argument.name!r} names program id {r.axis} of a grid of rank {grid_rank}",
                              op="declare_args", hint="program ids count the grid's dimensions from 0")  # fmt: skip
         return lambda *ids: tuple(ids[r.axis] if isinstance(r, ProgramId) else 0 for r in returns)
     if window.index_map is None:
         return lambda *ids: (0,) * rank
+    if not callable(window.index_map):
+        builder.fail(WindowError, f"the index map of {argument.name!r} is {window.index_map!r}", op="declare_args",
+                     hint="a function of the program ids")  # fmt: skip
     return _trim(window.index_map, grid_rank)
 
 
 def _trim(index_map: Callable[..., Sequence[Any]], grid_rank: int) -> Callable[..., Sequence[Any]]:
     """Call without the prefetch refs when the index map takes program ids only."""
-    parameters = inspect.signature(index_map).parameters.values()
+    try:
+        parameters = inspect.signature(index_map).parameters.values()
+    except ValueError:  # a builtin without a signature
+        return index_map
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return index_map
     count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
@@ -228,18 +256,25 @@ def _emit_window(
     }
     if window.element_window is not None:
         element = window.element_window
-        if not len(element.pad_low) == len(element.pad_high) == len(block):
-            builder.fail(WindowError, f"{argument.name!r} needs {len(block)} paddings a side", op="declare_args")
-        low, high = list(element.pad_low), list(element.pad_high)
+        if not isinstance(element, ElementWindow):  # pyright: ignore[reportUnnecessaryIsInstance]
+            builder.fail(WindowError, f"the element window of {argument.name!r} is {element!r}", op="declare_args",
+                         hint="ElementWindow(pad_low, pad_high)")  # fmt: skip
+        low = list(builder._ints(element.pad_low, "declare_args", "paddings"))
+        high = list(builder._ints(element.pad_high, "declare_args", "paddings"))
+        if not len(low) == len(high) == len(block) or any(p < 0 for p in (*low, *high)):
+            builder.fail(WindowError, f"{argument.name!r} has paddings {low} and {high}", op="declare_args",
+                         hint=f"give {len(block)} a side, 0 or more")  # fmt: skip
         params["window_kind"] = types.parse(f"#tpu.element_window<{low},{high}>")
-    mode = None if window.pipeline_mode is None else PipelineMode.of(window.pipeline_mode)
+    mode = None
+    if window.pipeline_mode is not None:
+        mode = builder._member(PipelineMode, window.pipeline_mode, "declare_args")
     trivial = constant_zero and shape == block
     if trivial and argument.info.space is MemorySpace.VMEM:
         mode = PipelineMode.SYNCHRONOUS
     if mode is not None:
         params["pipeline_mode"] = types.parse(f"#tpu.pipeline_mode<{mode.value}>")
     if window.revisit_mode is not None:
-        revisit = RevisitMode.of(window.revisit_mode)
+        revisit = builder._member(RevisitMode, window.revisit_mode, "declare_args")
         if mode is None:
             builder.fail(WindowError, f"{argument.name!r} has a revisit mode but no pipeline mode", op="declare_args",
                          hint="give pipeline_mode too")  # fmt: skip
@@ -291,11 +326,10 @@ def _index_result(builder: Builder, argument: Argument, value: Any, i32: TypeInf
             builder.fail(WindowError, f"the index map of {argument.name!r} returned {value._info}", op="declare_args",
                          hint="indices are ints or i32 scalars")  # fmt: skip
         return value
-    if not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
         builder.fail(WindowError, f"the index map of {argument.name!r} returned {value!r}", op="declare_args",
                      hint="indices are ints or i32 scalars")  # fmt: skip
-    return builder._constant(value, i32)
-
+    return builder._constant(int(value), i32)
 
 
 def _array_shape(

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Final
 
 _PACKAGE: Final = str(Path(__file__).parent) + os.sep
@@ -24,6 +24,11 @@ def internal(filename: str) -> bool:
     )
     is_internal[filename] = found
     return found
+
+
+def user_filename(code: CodeType) -> str | None:
+    """The code's file, or ``None`` if it is ours."""
+    return None if internal(code.co_filename) else code.co_filename
 
 
 def user_frame(frame: FrameType) -> FrameType:

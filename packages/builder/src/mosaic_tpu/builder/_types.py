@@ -9,7 +9,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from mosaic_tpu.builder._compat import ir, new_context
+from mosaic_tpu.builder._compat import ir, location_cache, new_context
+from mosaic_tpu.builder._frames import user_filename
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.dtypes import index as index_dtype
 from mosaic_tpu.builder.enums import MemorySpace
@@ -53,7 +54,7 @@ class Types:
         self._refs: dict[tuple[tuple[int, ...], DType, MemorySpace], TypeInfo] = {}
         self._parsed: dict[str, ir.Attribute] = {}
         self._attributes: dict[tuple[object, ...], Any] = {}
-        self.locations: dict[tuple[object, int], ir.Location] = {}
+        self.locate = location_cache(user_filename, self.context)
         self.index = self.scalar(index_dtype)
 
     def element(self, dtype: DType) -> ir.Type:

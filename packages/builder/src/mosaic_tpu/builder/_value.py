@@ -50,6 +50,11 @@ class Value:
         return self._ir
 
     @property
+    def builder(self) -> Builder:
+        """The builder that made it."""
+        return self._scope.owner
+
+    @property
     def type(self) -> ir.Type:
         """The full MLIR type: scalar, vector or memref."""
         return self._info.ir
@@ -117,8 +122,13 @@ class Value:
         """
         try:
             return self._info.shape[axis]
-        except IndexError:
-            raise KindError(f"dim({axis}) of a value of rank {self.rank}", operands=[str(self._info)]) from None
+        except (IndexError, TypeError):
+            raise KindError(
+                f"dim({axis!r}) of a value of rank {self.rank}",
+                op="dim",
+                operands=[str(self._info)],
+                hint="an axis from 0 to rank - 1; scalars have none",
+            ) from None
 
     # --- arithmetic: what Pallas emits for the same operator -----------------------------------------------------
 
@@ -213,7 +223,7 @@ class Value:
         return RefIndexer(RefView(self))
 
     def __getitem__(self, index: object) -> Value:
-        return self._b.pallas.load(self, index)
+        return self._b.pallas.load(self, index) if self._info.is_ref else self._b.pallas.index(self, index)
 
     def __setitem__(self, index: object, value: Operand) -> None:
         self._b.pallas.store(self, value, index)
@@ -297,6 +307,7 @@ class Value:
     def _refuse(self, what: str, hint: str) -> NoReturn:
         raise ConcreteValueError(
             f"{what} needs a concrete value, this is only known when the kernel runs",
+            op=what,
             operands=[str(self._info)],
             hint=hint,
         )
@@ -313,8 +324,30 @@ class Value:
     def __index__(self) -> int:
         self._refuse("using a Value as an index", "index refs: ref[i], or b.to_index(i) for raw ops")
 
+    def __len__(self) -> int:
+        self._refuse("len()", "the size of a dimension is value.shape[axis] or value.dim(axis)")
+
+    def __contains__(self, item: object) -> bool:
+        self._refuse("in", "compare elements: x.eq(y), then b.pallas.max")
+
     def __iter__(self) -> Iterator[Value]:
         self._refuse("iteration", "loop with b.for_(…), or take slices one by one")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, Value | int | float):
+            self._refuse("==", "x.eq(y) compares elements, x is y asks for the same value")
+        return NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        if self is other:
+            return False
+        if isinstance(other, Value | int | float):
+            self._refuse("!=", "x.ne(y) compares elements, x is not y asks for another value")
+        return NotImplemented
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return f"Value({self._info})"

@@ -12,14 +12,20 @@ from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import MODULE_HAS_NAME, ir
 from mosaic_tpu.builder._core import NO_BLOCK, Scope
 from mosaic_tpu.builder._declare import Signature
+from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.enums import CoreType, DimensionSemantics, MemorySpace
 from mosaic_tpu.builder.errors import (
     ArgumentSpecError,
+    ArityError,
     AttributeValueError,
     BuilderStateError,
+    ForeignValueError,
+    KindError,
+    MosaicError,
     RegionOrderError,
+    UnknownArgumentError,
     VerificationError,
 )
 from mosaic_tpu.builder.module import MosaicModule, explain_verifier
@@ -41,10 +47,12 @@ class Args:
         self.__dict__.update(values)
 
     def __getattr__(self, name: str) -> Value:
-        raise AttributeError(f"no argument {name!r}; declared: {', '.join(self.__dict__)}")
+        declared = f"declared: {', '.join(self.__dict__)}"
+        raise UnknownArgumentError(f"no argument {name!r}", op="args", hint=declared)
 
     def __getitem__(self, name: str) -> Value:
-        return self.__dict__[name]
+        found = self.__dict__.get(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        return self.__getattr__(name) if found is None else found
 
     def __iter__(self) -> Iterator[Value]:
         return iter(self.__dict__.values())
@@ -71,7 +79,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
 
     def __init__(self, name: str) -> None:
         self._start()
-        if not name:
+        if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
             self.fail(AttributeValueError, "a kernel needs a name", op="Builder", hint='Builder("my_kernel")')
         self.name = sanitize_name(name)
         self.pallas = Pallas(self)
@@ -167,21 +175,29 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         """
         if self._root is not None:
             self.fail(BuilderStateError, "arguments are declared twice", op="declare_args", hint="call it once, first")
+        if self._ip is not NO_BLOCK:
+            self.fail(BuilderStateError, "arguments are declared inside an index map", op="declare_args")
         arguments = _declare.describe(self, args)
-        bounds = None if grid is None else tuple(grid)
+        bounds = None if grid is None else self._grid(grid)
         semantics = self._semantics(bounds, dimension_semantics, arguments)
         signature = Signature(arguments, bounds)
         with_windows = bool(bounds) if window_params is None else window_params
         if with_windows and not bounds:
             self.fail(ArgumentSpecError, "window_params need a grid", op="declare_args", hint="give grid=(…)")
         infos = [a.info for a in arguments]
-        entry = self._create_function(self.name, infos, results, {}, self.module.body)
-        self._result_infos = tuple(results)
-        windows = _declare.emit_windows(self, signature, self.module.body) if with_windows else None
+        self._result_infos = tuple(self._infos(results, "declare_args"))
+        core = None if core_type is None else self._member(CoreType, core_type, "declare_args")
+        entry = self._create_function(self.name, infos, self._result_infos, {}, self.module.body)
+        try:
+            windows = _declare.emit_windows(self, signature, self.module.body) if with_windows else None
+        except BaseException:  # an index map may raise anything; the builder is then as it was
+            for created in list(self.module.body.operations):
+                created.operation.erase()
+            raise
         function = entry.owner
         attributes = _declare.function_attributes(self, signature, semantics, windows)
-        if core_type is not None:
-            attributes["tpu.core_type"] = self.types.parse(f"#tpu.core_type<{CoreType.of(core_type).value}>")
+        if core is not None:
+            attributes["tpu.core_type"] = self.types.parse(f"#tpu.core_type<{core.value}>")
         if no_inline:
             with self.types.context:
                 attributes["no_inline"] = ir.UnitAttr.get()
@@ -195,6 +211,15 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         self._scope, self._ip = self._root, self._root.ip
         return Args({a.name: v for a, v in zip(arguments, values, strict=True)})
 
+    def _grid(self, grid: Sequence[int]) -> tuple[int, ...]:
+        try:
+            bounds = self._ints(grid, "declare_args", "grid bounds")
+        except MosaicError as error:
+            self.fail(ArgumentSpecError, error.summary, op="declare_args", hint="grid=(rows, columns): ints")
+        if any(not 0 <= g < 1 << 31 for g in bounds):
+            self.fail(ArgumentSpecError, f"grid {bounds}", op="declare_args", hint="bounds are non-negative ints")
+        return bounds
+
     def _semantics(
         self,
         grid: tuple[int, ...] | None,
@@ -202,19 +227,19 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         arguments: Sequence[_declare.Argument],
     ) -> list[DimensionSemantics]:
         rank = len(grid or ())
-        leading = sum(a.role is None for a in arguments)
-        if grid is not None and leading < rank:
+        ids = [a for a in arguments if a.role is None]
+        if grid is not None and (len(ids) != rank or any(a.info.dtype not in (dt.i32, dt.index) for a in ids)):
             self.fail(
                 ArgumentSpecError,
-                f"a grid of rank {rank} with {leading} program ids",
+                f"a grid of rank {rank} with {len(ids)} program ids",
                 op="declare_args",
+                operands=[a.info for a in ids],
                 hint="declare one leading Scalar(i32) a grid dimension",
             )
-        if grid is not None and any(not isinstance(g, int) or g < 0 for g in grid):
-            self.fail(ArgumentSpecError, f"grid {grid}", op="declare_args", hint="bounds are non-negative ints")
         if given is None:
             return [DimensionSemantics.ARBITRARY] * rank
-        found = [DimensionSemantics.of(s) for s in given]
+        self._sequence(given, "declare_args")
+        found = [self._member(DimensionSemantics, s, "declare_args") for s in given]
         if grid is not None and len(found) != rank:
             self.fail(ArgumentSpecError, f"{len(found)} dimension semantics for a grid of rank {rank}", op="declare_args",
                       hint="give one a grid dimension")  # fmt: skip
@@ -227,7 +252,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             with self.types.context:
                 dictionaries = [
                     ir.DictAttr.get(
-                        {} if w is None else {"tpu.dimension_semantics": self.types.parse(DimensionSemantics.of(w).mlir)}
+                        {} if w is None else {"tpu.dimension_semantics": self.types.parse(self._member(DimensionSemantics, w, "declare_args").mlir)}
                     )
                     for w in wanted
                 ]
@@ -247,6 +272,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             self.fail(BuilderStateError, "no arguments declared yet", op="current_block", hint="call declare_args first")
         return self._scope.block
 
+    @op(group="escape", source="b.emit(op)")
     def emit(self, operation: ir.Operation | ir.OpView) -> Value | tuple[Value, ...] | None:
         """Wrap the results of an operation built by hand, appending it to the current block if it is nowhere yet.
 
@@ -260,7 +286,11 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             >>> b.emit(created).dtype
             f32
         """
+        if not isinstance(operation, ir.Operation | ir.OpView):  # pyright: ignore[reportUnnecessaryIsInstance]
+            self.fail(KindError, f"{operation!r} is not an MLIR operation", op="emit", hint="ir.Operation.create(…)")
         raw = operation.operation
+        if raw.context != self.context:
+            self.fail(ForeignValueError, "the operation lives in another context", op=raw.name, hint="create it in b.context")
         if self._ip is NO_BLOCK:
             self._diagnose_create(raw.name)
         if raw.parent is None:
@@ -268,8 +298,38 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         values = tuple(Value(r, self.type_of(r.type), self._scope) for r in raw.results)
         return None if not values else values[0] if len(values) == 1 else values
 
+    @op(group="escape", source="b.emitMulti(op, n)")
+    def emit_multi(self, operation: ir.Operation | ir.OpView, count: int) -> tuple[Value, ...]:
+        """`emit` of an operation with ``count`` results, always as a tuple.
+
+        Raises:
+            ArityError: the operation has another number of results.
+
+        Example:
+            >>> from jaxlib.mlir import ir
+            >>> one = b.lift(1.0)
+            >>> created = ir.Operation.create("math.exp", [one.type], [one.ir], loc=ir.Location.unknown(b.context))
+            >>> [v.dtype for v in b.emit_multi(created, 1)]
+            [f32]
+        """
+        found = self.emit(operation)
+        values = found if isinstance(found, tuple) else () if found is None else (found,)
+        if len(values) != count:
+            self.fail(ArityError, f"{len(values)} results, not {count}", op=operation.operation.name, operands=values,
+                      hint="count what the operation returns")  # fmt: skip
+        return values
+
+    @op(group="types")
     def type_of(self, mlir: ir.Type) -> TypeInfo:
-        """The interned type of a raw MLIR type."""
+        """The builder's type for a raw MLIR type.
+
+        Raises:
+            AttributeValueError: the builder has no such type.
+
+        Example:
+            >>> b.type_of(a.x.type).shape
+            (8, 128)
+        """
         text = str(mlir)
         for dtype in dt.ALL:
             if text == dtype.mlir and not dtype.is_unsigned:
@@ -284,17 +344,46 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             return self.types.vector(shape, element)
         return self.types.ref(shape, element, MemorySpace.of(shaped[4] or "any"))
 
+    @op(group="types", source="b.scalarTy(dtype)")
     def scalar_ty(self, dtype: dt.DType) -> TypeInfo:
-        """A scalar type, for results of `if_else` and `while_`."""
-        return self.types.scalar(dtype)
+        """A scalar type, for results of `if_else` and `while_`.
 
+        Example:
+            >>> str(b.scalar_ty(f32))
+            'f32'
+        """
+        return self.types.scalar(self._data_type(dtype, "scalar_ty"))
+
+    @op(group="types", source="b.vectorTy(shape, dtype)")
     def vector_ty(self, shape: Sequence[int], dtype: dt.DType) -> TypeInfo:
-        """A vector type."""
-        return self.types.vector(tuple(shape), dtype)
+        """A vector type.
 
+        Example:
+            >>> str(b.vector_ty((8, 128), f32))
+            'vector<8x128xf32>'
+        """
+        return self.types.vector(self._shape(shape, "vector_ty"), self._element(dtype, "vector_ty"))
+
+    @op(group="types")
     def ref_ty(self, shape: Sequence[int], dtype: dt.DType, memory_space: MemorySpace | str = "vmem") -> TypeInfo:
-        """A ref type."""
-        return self.types.ref(tuple(shape), dtype, MemorySpace.of(memory_space))
+        """A ref type.
+
+        Example:
+            >>> str(b.ref_ty((8, 128), f32))
+            'memref<8x128xf32, #tpu.memory_space<vmem>>'
+        """
+        space = self._member(MemorySpace, memory_space, "ref_ty")
+        return self.types.ref(self._shape(shape, "ref_ty"), self._dtype(dtype, "ref_ty"), space)
+
+    @op(group="types", source="b.memRefTy(shape, dtype, mem_space)")
+    def memref_ty(self, shape: Sequence[int], dtype: dt.DType, memory_space: MemorySpace | str = "vmem") -> TypeInfo:
+        """The guide's name for `ref_ty`.
+
+        Example:
+            >>> b.memref_ty((4,), i32, "smem") is b.ref_ty((4,), i32, "smem")
+            True
+        """
+        return self.ref_ty(shape, dtype, memory_space)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

@@ -106,10 +106,14 @@ def as_dtype(value: object) -> DType:
         return value
     if isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
-    try:
-        found = _BY_NUMPY.get(np.dtype(value))  # pyright: ignore[reportArgumentType,reportCallIssue]
-    except TypeError:
-        found = None
+    found = None
+    # jnp.float32 is neither a type nor a dtype: it has one.
+    named = value if isinstance(value, str | type | np.dtype) else getattr(value, "dtype", None)
+    if isinstance(named, str | type | np.dtype) and not isinstance(value, np.ndarray | np.generic):
+        try:
+            found = _BY_NUMPY.get(np.dtype(named))  # pyright: ignore[reportUnknownArgumentType]
+        except (TypeError, ValueError):
+            found = None
     if found is None:
-        raise DTypeError(f"{value!r} is not an element type", hint=f"use one of {', '.join(_BY_NAME)}")
+        raise DTypeError(f"{value!r} is not an element type", op="as_dtype", hint=f"use one of {', '.join(_BY_NAME)}")
     return found

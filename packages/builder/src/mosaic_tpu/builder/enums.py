@@ -8,7 +8,7 @@ from typing import Any, Self
 from mosaic_tpu.builder.errors import AttributeValueError, MemorySpaceError
 
 
-class _Named(Enum):
+class Named(Enum):
     """An enumeration whose values are the dialect's spellings."""
 
     @classmethod
@@ -16,9 +16,10 @@ class _Named(Enum):
         """The member for a member or its spelling; an `AttributeValueError` names the allowed ones."""
         try:
             return cls(value)
-        except ValueError:
+        except (ValueError, TypeError):
             allowed = ", ".join(repr(m.value) for m in cls)
-            raise cls.error()(f"{value!r} is not a {cls.__name__}", hint=f"use one of {allowed}") from None
+            error = cls.error()
+            raise error(f"{value!r} is not a {cls.__name__}", op=cls.__name__, hint=f"use one of {allowed}") from None
 
     @classmethod
     def error(cls) -> type[AttributeValueError] | type[MemorySpaceError]:
@@ -26,7 +27,7 @@ class _Named(Enum):
         return AttributeValueError
 
 
-class MemorySpace(_Named):
+class MemorySpace(Named):
     """Where a ref lives.
 
     ``any`` leaves the choice to XLA (HBM in practice); DMAs move data between spaces, loads and stores need
@@ -56,7 +57,7 @@ class MemorySpace(_Named):
         return MemorySpaceError
 
 
-class DimensionSemantics(_Named):
+class DimensionSemantics(Named):
     """How the steps of one grid dimension may be ordered and split over cores.
 
     The seed's ``sequential`` does not exist in the dialect: ``arbitrary`` is the sequential one.
@@ -67,13 +68,22 @@ class DimensionSemantics(_Named):
     CORE_PARALLEL = "core_parallel"
     SUBCORE_PARALLEL = "subcore_parallel"
 
+    @classmethod
+    def of(cls, value: object) -> Self:
+        """The member; the seed's ``sequential`` is refused by name."""
+        if value == "sequential":
+            raise AttributeValueError(
+                "the dialect has no 'sequential'", op=cls.__name__, hint="use 'arbitrary': its steps run in order"
+            )
+        return super().of(value)
+
     @property
     def mlir(self) -> str:
         """The attribute's text."""
         return f"#tpu.dimension_semantics<{self.value}>"
 
 
-class CoreType(_Named):
+class CoreType(Named):
     """Which core runs the function: the TensorCore, or a SparseCore's scalar or vector subcore."""
 
     TC = "tc"
@@ -81,21 +91,21 @@ class CoreType(_Named):
     SC_VECTOR_SUBCORE = "sc_vector_subcore"
 
 
-class PipelineMode(_Named):
+class PipelineMode(Named):
     """How many buffers a window has: one (Pallas's ``Buffered(1)``) or two (``Buffered(2)``)."""
 
     SYNCHRONOUS = "synchronous"
     DOUBLE_BUFFERED = "double_buffered"
 
 
-class RevisitMode(_Named):
+class RevisitMode(Named):
     """Whether an output block may be revisited only in the next step, or at any later one."""
 
     IMMEDIATE = "immediate"
     ANY = "any"
 
 
-class Role(_Named):
+class Role(Named):
     """What a ref is to ``pallas_call``: an input, an output, a scalar-prefetch operand or scratch."""
 
     INPUT = "input"
@@ -104,14 +114,14 @@ class Role(_Named):
     SCRATCH = "scratch"
 
 
-class SemaphoreKind(_Named):
+class SemaphoreKind(Named):
     """A semaphore that counts signals, or one that counts the bytes of DMAs."""
 
     REGULAR = "regular"
     DMA = "dma"
 
 
-class CombiningKind(_Named):
+class CombiningKind(Named):
     """How a reduction combines two elements.
 
     Pallas emits ``maximumf``/``minimumf`` (NaN wins); ``maxnumf``/``minnumf`` (NaN loses) exist in the dialect.
@@ -132,7 +142,7 @@ class CombiningKind(_Named):
     XOR = "xor"
 
 
-class Precision(_Named):
+class Precision(Named):
     """How a matmul rounds f32 operands: one bf16 pass, exact f32 (six passes), or three passes."""
 
     BF16 = "bf16"
@@ -140,7 +150,7 @@ class Precision(_Named):
     BF16X3 = "bf16x3"
 
 
-class ReductionKind(_Named):
+class ReductionKind(Named):
     """The kinds of ``tpu.all_reduce``, ``tpu.reduce_index`` and ``tpu.scan``."""
 
     SUM = "sum"

@@ -140,6 +140,12 @@ class ArgumentSpecError(MosaicError, ValueError):
     default_hint = "order: program ids, scalar_prefetch, inputs, outputs, scratch and semaphores"
 
 
+class UnknownArgumentError(MosaicError, AttributeError, KeyError):
+    """An argument was asked for by a name that was not declared."""
+
+    default_hint = "use a name given to declare_args"
+
+
 class WindowError(MosaicError, ValueError):
     """A window's block shape, index map or pipeline mode does not fit its ref or the grid."""
 

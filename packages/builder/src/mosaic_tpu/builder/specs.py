@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.enums import (
@@ -14,6 +14,19 @@ from mosaic_tpu.builder.enums import (
     RevisitMode,
     Role,
     SemaphoreKind,
+)
+
+if TYPE_CHECKING:
+    from mosaic_tpu.builder._value import Value
+
+type BlockIndex = Sequence[Value | int]
+#: One alternative a rank of the grid, so that type checkers know what a lambda's parameters are; prefetch refs follow.
+type IndexMap = (
+    Callable[[Value], BlockIndex]
+    | Callable[[Value, Value], BlockIndex]
+    | Callable[[Value, Value, Value], BlockIndex]
+    | Callable[[Value, Value, Value, Value], BlockIndex]
+    | Callable[..., Sequence[Any]]
 )
 
 
@@ -69,7 +82,7 @@ class Window:
     """
 
     block_shape: tuple[int, ...] | None = None
-    index_map: Callable[..., Sequence[Any]] | None = None
+    index_map: IndexMap | None = None
     transform_returns: tuple[ProgramId | Zero, ...] | None = None
     pipeline_mode: PipelineMode | str | None = None
     revisit_mode: RevisitMode | str | None = None

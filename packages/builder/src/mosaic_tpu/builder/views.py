@@ -93,7 +93,7 @@ class RefView:
         dtype: DType | None = None,
     ) -> None:
         if not ref.is_ref:
-            raise KindError("a ref is needed", operands=[str(ref.type)], hint="only refs have .at; slice vectors with b.pallas.slice")
+            raise KindError("a ref is needed", op="at", operands=[str(ref.type)], hint="only refs have .at; slice vectors with b.pallas.slice")
         self.ref = ref
         self.transforms = transforms
         self.shape = ref.shape if shape is None else shape
@@ -106,15 +106,15 @@ class RefView:
 
     def reshape(self, *shape: int) -> RefView:
         """The same elements with another shape; one size may be -1."""
-        target = _resolve(shape, self.shape)
+        target = _resolve(self.ref._b._ints(shape, "reshape", "shape"), self.shape)
         return RefView(self.ref, (*self.transforms, Reshape(target)), target, self.dtype)
 
     def bitcast(self, dtype: DType) -> RefView:
         """The same memory as another element type; a change of width scales the second-to-last dimension."""
-        shape = self.shape
+        shape, dtype = self.shape, self.ref._b._element(dtype, "bitcast")
         if dtype.bits != self.dtype.bits:
             if len(shape) < 2 or shape[-2] * self.dtype.bits % dtype.bits:
-                raise ShapeError(f"a view of shape {shape} and {self.dtype} does not divide into {dtype}", op="bitcast", hint="")
+                raise ShapeError(f"a view of shape {shape} and {self.dtype} does not divide into {dtype}", op="bitcast")
             shape = (*shape[:-2], shape[-2] * self.dtype.bits // dtype.bits, shape[-1])
         return RefView(self.ref, (*self.transforms, Bitcast(dtype, shape)), shape, dtype)
 
@@ -150,7 +150,9 @@ def _resolve(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
     if shape.count(-1) == 1 and known and total % known == 0:
         shape = tuple(total // known if s == -1 else s for s in shape)
     if math.prod(shape) != total:
-        raise ShapeError(f"a view of shape {old} cannot be reshaped to {shape}", op="reshape", hint="the number of elements must stay")
+        raise ShapeError(
+            f"a view of shape {old} cannot be reshaped to {shape}", op="reshape", hint="the number of elements must stay"
+        )
     return shape
 
 
@@ -166,7 +168,7 @@ def parse_index(index: object, shape: tuple[int, ...]) -> Index:
     gaps = [i for i, e in enumerate(entries) if isinstance(e, EllipsisType)]
     count = len(entries) - len(gaps)
     if len(gaps) > 1 or count > len(shape):
-        raise ArityError(f"{count} indices for a ref of rank {len(shape)}", op="ref[…]", hint="one entry a dimension, one ellipsis")
+        raise ArityError(f"{count} indices for rank {len(shape)}", op="[…]", hint="one entry a dimension, one ellipsis")
     at = gaps[0] if gaps else len(entries)
     fill = (slice(None),) * (len(shape) - count)
     full = (*entries[:at], *fill, *entries[at + 1 :])
@@ -184,19 +186,19 @@ def _entry(entry: object, size: int, dim: int) -> Slice | Value | int:
         case slice():
             return _python_slice(entry, size, dim)
         case bool():
-            raise KindError(f"cannot index dimension {dim} with {entry!r}", op="ref[…]", hint="ints, slices or i32 values")
+            raise KindError(f"cannot index dimension {dim} with {entry!r}", op="[…]", hint="ints, slices or i32 values")
         case int():
             if not -size <= entry < size:
-                raise ShapeError(f"index {entry} leaves dimension {dim} of size {size}", op="ref[…]", hint="")
+                raise ShapeError(f"index {entry} leaves dimension {dim} of size {size}", op="[…]")
             return entry % size
         case Value():
             if entry.is_shaped or entry.dtype.is_float:
-                raise KindError(f"cannot index dimension {dim} with {entry!r}", op="ref[…]", hint="an integer scalar")
+                raise KindError(f"cannot index dimension {dim} with {entry!r}", op="[…]", hint="an integer scalar")
             return entry
         case _:
             raise KindError(
                 f"cannot index dimension {dim} with a {type(entry).__name__}",
-                op="ref[…]",
+                op="[…]",
                 hint="ints, slices, b.pallas.ds(start, size) or integer values",
             )
 
@@ -207,19 +209,19 @@ def _python_slice(entry: slice, size: int, dim: int) -> Slice:
     if any(isinstance(v, Value) for v in (entry.start, entry.stop, entry.step)):
         raise KindError(
             f"dimension {dim} is sliced with a run-time bound",
-            op="ref[…]",
+            op="[…]",
             hint="b.pallas.ds(start, size) has a run-time start and a static size",
         )
     start, stop, step = entry.indices(size)
     if step < 1 or stop <= start:
-        raise ShapeError(f"slice {entry} of dimension {dim} of size {size} is empty or reversed", op="ref[…]", hint="")
+        raise ShapeError(f"slice {entry} of dimension {dim} of size {size} is empty or reversed", op="[…]")
     return Slice(start, -(-(stop - start) // step), step)
 
 
 def _check_span(start: int, size: int, stride: int, dim_size: int, dim: int) -> None:
     if start < 0 or size < 1 or stride < 1 or start + (size - 1) * stride >= dim_size:
         raise ShapeError(
-            f"{size} elements from {start} by {stride} leave dimension {dim} of size {dim_size}", op="ref[…]", hint=""
+            f"{size} elements from {start} by {stride} leave dimension {dim} of size {dim_size}", op="[…]"
         )
 
 

@@ -13,3 +13,19 @@ from mosaic_tpu.kernel.extras import CostEstimate as CostEstimate
 from mosaic_tpu.kernel.extras import SideEffects as SideEffects
 from mosaic_tpu.kernel.kernel import Kernel as Kernel
 from mosaic_tpu.kernel.lowered import LoweredKernel as LoweredKernel
+
+__all__ = [
+    "CallExtras",
+    "ConfigError",
+    "CostEstimate",
+    "ExtrasError",
+    "InputError",
+    "Kernel",
+    "KernelDefinitionError",
+    "LoweredKernel",
+    "NoTPUError",
+    "Operand",
+    "PartitioningError",
+    "SideEffects",
+    "TransformationError",
+]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mosaic_tpu.builder import Builder, MosaicModule, Role, SerializedModule
-from mosaic_tpu.builder.errors import BuilderStateError
-from mosaic_tpu.kernel.errors import ConfigError, KernelDefinitionError
+from mosaic_tpu.builder.errors import BuilderStateError, UnsupportedOpError
+from mosaic_tpu.kernel.errors import KernelDefinitionError
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder import DType
+
+_SIGNATURE: Final = "def run(b: Builder, cfg: Config) -> None"
 
 
 @dataclass(frozen=True)
@@ -49,29 +51,24 @@ class Built:
     module: SerializedModule
 
 
+def where(run: Callable[..., Any]) -> str | None:
+    """``"file.py:12"`` of the function's definition, or ``None`` if Python does not know it."""
+    code = getattr(inspect.unwrap(run), "__code__", None)
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
 def check_run(name: str, run: Callable[..., Any]) -> None:
     """``run`` must take exactly a builder and a config."""
     if not callable(run):
-        raise KernelDefinitionError(f"run is a {type(run).__name__}", op=name, hint="def run(b: Builder, cfg: Config) -> None")
-    parameters = [
-        p for p in inspect.signature(run).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    required = [p for p in inspect.signature(run).parameters.values() if p.default is p.empty and p.kind != p.VAR_POSITIONAL]
-    if len(parameters) < 2 or len(required) > 2:
-        raise KernelDefinitionError(
-            f"run takes {inspect.signature(run)}", op=name, hint="def run(b: Builder, cfg: Config) -> None"
-        )
-
-
-def check_config(name: str, config: type, cfg: object) -> None:
-    """The config must be of the kernel's class and hashable, since it keys the caches."""
-    if not isinstance(cfg, config):
-        raise ConfigError(f"cfg is a {type(cfg).__name__}", op=name, hint=f"pass cfg={config.__name__}(…)")
+        raise KernelDefinitionError(f"run is a {type(run).__name__}", op=name, hint=_SIGNATURE)
     try:
-        hash(cfg)
-    except TypeError as error:
-        raise ConfigError(f"cfg cannot be hashed: {error}", op=name,
-                          hint="make it a frozen dataclass of numbers, strings, tuples and dtypes") from None  # fmt: skip
+        signature = inspect.signature(run)
+    except ValueError:  # something built in, whose signature Python does not know
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise KernelDefinitionError(f"run takes {signature}", op=name, location=where(run), hint=_SIGNATURE) from None
 
 
 def run_kernel(name: str, run: Callable[..., Any], cfg: object) -> MosaicModule:
@@ -79,15 +76,29 @@ def run_kernel(name: str, run: Callable[..., Any], cfg: object) -> MosaicModule:
     builder = Builder(name)
     returned = run(builder, cfg)
     if returned is not None:
-        raise KernelDefinitionError(f"run returned a {type(returned).__name__}", op=name, hint="store outputs to their refs, return None")
+        raise KernelDefinitionError(
+            f"run returned a {type(returned).__name__}", op=name, location=where(run), hint="store outputs to their refs, return None"
+        )
     try:
         return builder.finish()
     except BuilderStateError as error:
-        raise KernelDefinitionError(error.summary, op=name, hint="run must call b.declare_args(…), and not b.finish()") from None
+        raise KernelDefinitionError(
+            error.summary, op=name, location=where(run), hint="run must call b.declare_args(…), and not b.finish()"
+        ) from None
+
+
+def check_core(name: str, module: MosaicModule) -> None:
+    """Only TensorCore kernels have the call that this package writes."""
+    for op in module.module.body.operations:
+        attributes = op.operation.attributes
+        if "tpu.core_type" in attributes:
+            core = str(attributes["tpu.core_type"])
+            if "sc_" in core:
+                raise UnsupportedOpError(f"a kernel for {core} cannot be called", op=name, hint="look at it with kernel.emit(cfg)")
 
 
 def operands_of(
-    name: str, module: MosaicModule, inputs: tuple[str, ...], outputs: tuple[str, ...]
+    name: str, run: Callable[..., Any], module: MosaicModule, inputs: tuple[str, ...], outputs: tuple[str, ...]
 ) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
     """Match the call-site names with the declared arguments, in order."""
     signature = module.signature
@@ -102,8 +113,14 @@ def operands_of(
                 f"{len(names)} {what} are named ({', '.join(names)}), {len(arguments)} are declared "
                 f"({', '.join(a.name for a in arguments)})",
                 op=name,
+                location=where(run),
                 hint=f"name every declared {'scalar_prefetch and input' if what == 'inputs' else 'output'} ref, in order",
             )
+        for a in arguments:
+            if a.info.dtype.numpy is None:
+                raise KernelDefinitionError(
+                    f"{a.name!r} holds {a.info.dtype}", op=name, location=where(run), hint="inputs and outputs are arrays: make it scratch"
+                )
         found.append(
             tuple(
                 Operand(call_name, signature.array_shapes[a.name], a.info.dtype)
@@ -113,4 +130,4 @@ def operands_of(
     return found[0], found[1]
 
 
-__all__ = ["Built", "Operand", "Target", "check_config", "check_run", "operands_of", "run_kernel"]
+__all__ = ["Built", "Operand", "Target", "check_core", "check_run", "operands_of", "run_kernel", "where"]

@@ -1,30 +1,42 @@
 """Everything the factory takes from JAX beyond its public API, and every difference between JAX releases.
 
-=====================================  ====================================================================
-name                                   why, and what replaces it if it moves
-=====================================  ====================================================================
-``tpu_custom_call.get_ir_version``     the IR version Pallas picks for this lowering; else: forward
-                                       compatible without a TPU backend or under export, newest otherwise
-``config.jax_mosaic_allow_hlo``        whether XLA's passes run on the body; else False
-``config.jax_mosaic_unzip_…``          0.12: whether locations leave the body; absent before
-``sharding_impls`` axis contexts       to refuse automatic partitioning as Pallas does; else: no guard
-``jax.interpreters.{ad,batching,…}``   semi-public: rules of a primitive of our own
-=====================================  ====================================================================
+========================================  =================================================================
+name                                      why, and what replaces it if it moves
+========================================  =================================================================
+``tpu_custom_call.get_ir_version``        the IR version Pallas picks for this lowering; else: forward
+                                          compatible without a TPU or under export, newest otherwise
+``cloud_tpu_init.is_libtpu_at_least``     0.12: whether the TPU compiler reads moved locations; else True
+``config.jax_mosaic_unzip_…``             0.12: whether locations leave the body; absent before
+``config.jax_mosaic_allow_hlo``           whether XLA's passes run on the body; else False
+``config.jax_pallas_auto_assign_…``       whether missing collective ids are assigned; else "no"
+``…module_context.pallas_collective_…``   the ids taken in a program; else: none are assigned
+``sharding_impls`` axis contexts          to refuse automatic partitioning as Pallas does; else: no guard
+``aval.memory_space``                     `pltpu.with_memory_space_constraint`; else: by extras only
+``ShapedArray.manual_axis_type``          how a result varies under shard_map; else: check_vma=False
+``jax.interpreters.{ad,batching,…}``      semi-public: rules of a primitive of our own
+========================================  =================================================================
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import jax
+import jax.extend.backend
+from jax._src import cloud_tpu_init, sharding_impls, tpu_custom_call
 from jax._src import config as jax_config
-from jax._src import sharding_impls, tpu_custom_call
 from jax.extend.core import Primitive as Primitive
 from jax.interpreters import ad as ad
 from jax.interpreters import batching as batching
 from jax.interpreters import mlir as mlir
+from jax.interpreters import partial_eval
 
 from mosaic_tpu.kernel.errors import PartitioningError
+
+if TYPE_CHECKING:
+    from mosaic_tpu.builder import SerializedModule
+    from mosaic_tpu.kernel.extras import CallExtras, OperandSpace
 
 _mlir: Final[Any] = mlir
 ShapedArray: Final[Any] = jax.core.ShapedArray  # pyright: ignore[reportAttributeAccessIssue]
@@ -32,29 +44,34 @@ ShapedArray: Final[Any] = jax.core.ShapedArray  # pyright: ignore[reportAttribut
 
 def target_of(context: Any) -> tuple[int | None, bool]:
     """IR version and whether to move locations out of the body, exactly as Pallas decides in this lowering."""
-    version = tpu_custom_call.get_ir_version(context)
-    return version, _unzip_configured() and not context.is_forward_compat()
+    return tpu_custom_call.get_ir_version(context), _unzips() and not context.is_forward_compat()
+
+
+class _Ambient:
+    """What a lowering that is not exported would tell `get_ir_version` on this machine."""
+
+    @property
+    def module_context(self) -> _Ambient:
+        return self
+
+    def get_backend(self, *, optional: bool) -> Any:
+        del optional
+        backend = jax.extend.backend.get_backend()
+        return backend if backend.platform == "tpu" else None
+
+    def is_forward_compat(self) -> bool:
+        return False
 
 
 def ambient_target() -> tuple[int | None, bool]:
     """The same outside of a lowering: by whether a TPU is attached."""
-    key = "latest" if _has_tpu() else "forward"
-    version = None if key == "latest" else getattr(tpu_custom_call, "_FWD_COMPAT_VERSION", None)
-    return version, _unzip_configured()
+    return target_of(_Ambient())
 
 
-_tpu_found: list[bool] = []
-
-
-def _has_tpu() -> bool:
-    if not _tpu_found:
-        _tpu_found.append(jax.default_backend() == "tpu")
-    return _tpu_found[0]
-
-
-def _unzip_configured() -> bool:
-    holder = getattr(jax_config, "jax_mosaic_unzip_debug_locations", None)
-    return bool(holder is not None and holder.value)
+def _unzips() -> bool:
+    """0.12: by ``jax_mosaic_unzip_debug_locations``, if the TPU compiler of this machine understands it."""
+    setting = getattr(jax_config, "jax_mosaic_unzip_debug_locations", None)
+    return setting is not None and bool(setting.value) and cloud_tpu_init.is_libtpu_at_least("0.0.50")
 
 
 def allow_hlo() -> bool:
@@ -75,6 +92,44 @@ def refuse_partitioning(context: Any, name: str, *, communicates: bool) -> None:
             raise PartitioningError(summary, op=name)
     elif communicates:
         raise PartitioningError("a communicating kernel cannot be lowered for replicas", op=name)
+
+
+def collective_id(context: Any, module: SerializedModule, extras: CallExtras) -> int | None:
+    """The barrier's id: the given one, or one that ``jax_pallas_auto_assign_collective_ids`` asks JAX for.
+
+    Ids are registered in the program being lowered, so that those which Pallas assigns in it are others.
+    """
+    mode = str(jax_config.jax_pallas_auto_assign_collective_ids.value)  # pyright: ignore[reportAttributeAccessIssue]
+    given = None if mode == "override" else extras.collective_id
+    if not module.has_custom_barrier and given is None:
+        return None
+    ids = context.module_context.pallas_collective_id_mapping
+    key = ("module", hash(module.body), extras.skip_device_barrier)
+    if given is not None:
+        ids.register_manual_id(key, given)
+    elif mode != "no":
+        given, _ = ids.get_or_allocate_id(key)
+    return given
+
+
+def memory_space(aval: Any) -> OperandSpace | None:
+    """Where `pltpu.with_memory_space_constraint` wants an operand."""
+    found = str(getattr(aval, "memory_space", ""))
+    return cast(OperandSpace, found) if found in ("hbm", "vmem", "smem") else None
+
+
+def register_lowering(primitive: Any, rule: Any, platform: str | None = None) -> None:
+    """A rule for one platform, or for all that have none."""
+    _mlir.register_lowering(primitive, rule, platform=platform)
+
+
+def register_dce(primitive: Any, rule: Callable[[list[bool], Any], tuple[list[bool], Any]]) -> None:
+    """A rule for dead-code elimination: which results are used, and the equation."""
+
+    def with_live_inputs(used: list[bool], *rest: Any) -> tuple[list[bool], Any]:
+        return rule(used, rest[-1])  # 0.12 passes which inputs are live, 0.11 does not
+
+    partial_eval.dce_rules[primitive] = with_live_inputs
 
 
 def custom_call(

@@ -1,13 +1,20 @@
-"""The JAX primitive behind every `Kernel`: one custom call on a TPU, refused transformations elsewhere."""
+"""The JAX primitive behind every `Kernel`: one custom call on a TPU, refused transformations everywhere."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+import jax
+
+from mosaic_tpu.builder.builder import sanitize_name
 from mosaic_tpu.kernel import _compat
 from mosaic_tpu.kernel._build import Target
+from mosaic_tpu.kernel._config import exact
+from mosaic_tpu.kernel._elsewhere import lower_elsewhere
 from mosaic_tpu.kernel.backend_config import backend_config, compact_json
-from mosaic_tpu.kernel.errors import NoTPUError, TransformationError
+from mosaic_tpu.kernel.errors import TransformationError
 from mosaic_tpu.kernel.extras import CallExtras, SideEffects
 
 if TYPE_CHECKING:
@@ -17,39 +24,76 @@ primitive: Final[Any] = _compat.Primitive("mosaic_tpu_kernel")
 primitive.multiple_results = True
 
 
-def bind(kernel: Kernel[Any], cfg: Any, extras: CallExtras, operands: tuple[Any, ...]) -> list[Any]:
+@dataclass(frozen=True, eq=False)
+class Call:
+    """What is called and how: the primitive's one parameter, by which JAX's caches tell calls apart."""
+
+    kernel: Kernel[Any]
+    cfg: Any
+    extras: CallExtras
+    _key: Hashable = field(init=False)
+
+    def __post_init__(self) -> None:
+        name = self.kernel.name
+        key = (self.kernel, exact(name, self.cfg), exact(name, self.extras, "extras"))
+        object.__setattr__(self, "_key", key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"{self.kernel.name}({self.cfg!r})"
+
+
+def bind(call: Call, operands: tuple[Any, ...]) -> list[Any]:
     """Apply the primitive to operands in the kernel's order."""
-    return primitive.bind(*operands, kernel=kernel, cfg=cfg, extras=extras)
+    return primitive.bind(*operands, call=call)
 
 
-@primitive.def_abstract_eval
-def _abstract_eval(*operands: Any, kernel: Kernel[Any], cfg: Any, extras: CallExtras) -> list[Any]:  # pyright: ignore[reportUnusedFunction]
-    del extras
-    return [_compat.result_aval(o.shape, o.dtype.numpy, operands) for o in kernel.outputs_of(cfg)]
+def _run(call: Call, *operands: Any) -> list[Any]:
+    return bind(call, operands)
+
+
+#: Eager calls compile once per call and shapes, as jitted ones do.
+_run_jitted: Final[Any] = jax.jit(_run, static_argnums=0)
 
 
 @primitive.def_impl
-def _impl(*operands: Any, **params: Any) -> Any:  # pyright: ignore[reportUnusedFunction]
-    import jax
+def _impl(*operands: Any, call: Call) -> Any:  # pyright: ignore[reportUnusedFunction]
+    with jax.disable_jit(False):  # under disable_jit this would come back here
+        return _run_jitted(call, *operands)
 
-    return jax.jit(lambda *args: primitive.bind(*args, **params))(*operands)
+
+@primitive.def_abstract_eval
+def _abstract_eval(*operands: Any, call: Call) -> list[Any]:  # pyright: ignore[reportUnusedFunction]
+    return [_compat.result_aval(o.shape, o.dtype.numpy, operands) for o in call.kernel.outputs_of(call.cfg)]
 
 
-def _lower_tpu(context: Any, *operands: Any, kernel: Kernel[Any], cfg: Any, extras: CallExtras) -> Any:
-    target = Target(*_compat.target_of(context))
-    built = kernel.build(cfg, target)
+def _lower_tpu(context: Any, *operands: Any, call: Call) -> Any:
+    kernel, extras = call.kernel, call.extras
+    built = kernel.build(call.cfg, Target(*_compat.target_of(context)))
     _compat.refuse_partitioning(
         context, kernel.name, communicates=extras.has_communication or built.module.has_communication
     )
     config = backend_config(
-        built.module, extras, kernel.inputs, kernel.outputs, needs_hlo_passes=_compat.allow_hlo()
+        built.module,
+        extras,
+        kernel.inputs,
+        kernel.outputs,
+        op=kernel.name,
+        needs_hlo_passes=_compat.allow_hlo(),
+        collective_id=_compat.collective_id(context, built.module, extras),
+        constraints=dict(zip(kernel.inputs, map(_compat.memory_space, context.avals_in), strict=True)),
     )
     frontend = {"kernel_metadata": compact_json(dict(extras.metadata))}
     if extras.side_effects is SideEffects.DATAFLOW:
         frontend["xla_allow_dce_side_effecting_op"] = "true"
     attributes = {
-        **_compat.string_attributes({"kernel_name": extras.kernel_name or kernel.name}),
         **_compat.string_attributes(dict(extras.additional_attributes)),
+        **_compat.string_attributes({"kernel_name": sanitize_name(extras.kernel_name or kernel.name)}),
         "mhlo.frontend_attributes": _compat.dict_attribute(frontend),
     }
     aliases = {
@@ -66,29 +110,31 @@ def _lower_tpu(context: Any, *operands: Any, kernel: Kernel[Any], cfg: Any, extr
     )
 
 
-def _lower_elsewhere(context: Any, *operands: Any, kernel: Kernel[Any], cfg: Any, extras: CallExtras) -> NoReturn:
-    platforms = ", ".join(context.module_context.platforms)
-    raise NoTPUError(f"the kernel would run on {platforms}, and only TPUs run Mosaic kernels", op=kernel.name)
+def _keep_side_effects(used: list[bool], equation: Any) -> tuple[list[bool], Any]:
+    """JAX's own dead-code elimination, before XLA sees the call, obeys `SideEffects` too."""
+    effects = equation.params["call"].extras.side_effects
+    if not any(used) and effects is not SideEffects.SIDE_EFFECTING:
+        return [False] * len(equation.invars), None
+    return [True] * len(equation.invars), equation
 
 
-def _refuse_vmap(*_: Any, kernel: Kernel[Any], **__: Any) -> NoReturn:
+def _refuse_vmap(*_: Any, call: Call) -> NoReturn:
     raise TransformationError(
         "vmap cannot look into a kernel",
-        op=kernel.name,
+        op=call.kernel.name,
         hint="add a leading grid dimension to the kernel, or map one by one with jax.lax.map",
     )
 
 
-def _refuse_jvp(*_: Any, kernel: Kernel[Any], **__: Any) -> NoReturn:
+def _refuse_derivative(*_: Any, call: Call) -> NoReturn:
     raise TransformationError(
-        "a kernel has no derivative",
-        op=kernel.name,
-        hint="define one with jax.custom_vjp around the call",
+        "a kernel has no derivative", op=call.kernel.name, hint="define one with jax.custom_vjp around the call"
     )
 
 
-_compat.mlir.register_lowering(primitive, _lower_elsewhere)
-_compat.mlir.register_lowering(primitive, _lower_tpu, platform="tpu")
+_compat.register_lowering(primitive, lower_elsewhere)
+_compat.register_lowering(primitive, _lower_tpu, platform="tpu")
+_compat.register_dce(primitive, _keep_side_effects)
 _compat.batching.primitive_batchers[primitive] = _refuse_vmap
-_compat.ad.primitive_jvps[primitive] = _refuse_jvp
-_compat.ad.primitive_transposes[primitive] = _refuse_jvp
+_compat.ad.primitive_jvps[primitive] = _refuse_derivative
+_compat.ad.primitive_transposes[primitive] = _refuse_derivative

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 import jax
@@ -13,15 +11,9 @@ import numpy as np
 from mosaic_tpu.builder import Builder, as_dtype
 from mosaic_tpu.builder.errors import DTypeError
 from mosaic_tpu.kernel import _compat, _primitive
-from mosaic_tpu.kernel._build import (
-    Built,
-    Operand,
-    Target,
-    check_config,
-    check_run,
-    operands_of,
-    run_kernel,
-)
+from mosaic_tpu.kernel._build import Built, Operand, Target, check_core, check_run, operands_of, run_kernel
+from mosaic_tpu.kernel._cache import Cache
+from mosaic_tpu.kernel._config import check_class, check_config, exact
 from mosaic_tpu.kernel.backend_config import backend_config
 from mosaic_tpu.kernel.errors import ExtrasError, InputError, KernelDefinitionError
 from mosaic_tpu.kernel.extras import CallExtras
@@ -29,6 +21,8 @@ from mosaic_tpu.kernel.lowered import LoweredKernel
 
 #: Configs kept per kernel; a server that sees more shapes than this rebuilds the oldest.
 CACHE_SIZE: Final = 512
+
+type Operands = tuple[tuple[Operand, ...], tuple[Operand, ...]]
 
 
 class Kernel[Config]:
@@ -80,19 +74,23 @@ class Kernel[Config]:
     ) -> None:
         self.name = name
         self.config = config
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
+        self.inputs = self._names(inputs)
+        self.outputs = self._names(outputs)
         self.run = run
         self._extras = extras if extras is not None else CallExtras()
-        self._built: OrderedDict[tuple[Config, Target], Built] = OrderedDict()
-        self._lock = threading.Lock()
+        self._built: Cache[tuple[Hashable, Target], Built] = Cache(CACHE_SIZE)
+        self._operands: Cache[Hashable, Operands] = Cache(CACHE_SIZE)
         self._check_definition()
 
+    def _names(self, names: Sequence[str]) -> tuple[str, ...]:
+        if isinstance(names, str) or not all(isinstance(n, str) and n.isidentifier() for n in names):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise KernelDefinitionError(f"the names {names!r}", op=self.name, hint='a tuple of Python names: ("x", "y")')
+        return tuple(names)
+
     def _check_definition(self) -> None:
-        if not isinstance(self.config, type):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise KernelDefinitionError("config must be a class", op=self.name, hint="a frozen dataclass")
-        if getattr(self.config, "__hash__", None) is None:
-            raise KernelDefinitionError(f"{self.config.__name__} cannot be hashed", op=self.name, hint="@dataclass(frozen=True)")
+        if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise KernelDefinitionError(f"the name is {self.name!r}", op="Kernel", hint='Kernel("my_kernel", …)')
+        check_class(self.name, self.config)
         names = (*self.inputs, *self.outputs)
         repeated = sorted({n for n in names if names.count(n) > 1} | {n for n in names if n in ("cfg", "extras")})
         if repeated:
@@ -100,46 +98,59 @@ class Kernel[Config]:
         if not self.outputs:
             raise KernelDefinitionError("a kernel needs an output", op=self.name, hint="outputs=(…)")
         check_run(self.name, self.run)
+        if not callable(self._extras) and not isinstance(self._extras, CallExtras):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise KernelDefinitionError(f"extras is a {type(self._extras).__name__}", op=self.name, hint="CallExtras(…), or a function from the config to one")
+        if isinstance(self._extras, CallExtras):
+            self._extras.check_names(self.name, self.inputs, self.outputs)
 
     # --- building --------------------------------------------------------------------------------------------------
 
     def build(self, cfg: Config, target: Target) -> Built:
         """The operands and body of a config for one target, cached."""
-        key = (cfg, target)
-        with self._lock:
-            found = self._built.get(key)
-            if found is not None:
-                self._built.move_to_end(key)
-                return found
+        key = self._key(cfg)
+        found = self._built.get((key, target))
+        if found is not None:
+            return found
         module = run_kernel(self.name, self.run, cfg)
-        inputs, outputs = operands_of(self.name, module, self.inputs, self.outputs)
+        check_core(self.name, module)
+        inputs, outputs = operands_of(self.name, self.run, module, self.inputs, self.outputs)
         serialized = module.serialize(ir_version=target.ir_version, unzip=target.unzip, keep=False)
         built = Built(inputs, outputs, serialized)
-        with self._lock:
-            self._built[key] = built
-            while len(self._built) > CACHE_SIZE:
-                self._built.popitem(last=False)
+        self._built.put((key, target), built)
+        self._operands.put(key, (inputs, outputs))
         return built
+
+    def _key(self, cfg: Config) -> Hashable:
+        check_config(self.name, self.config, cfg)
+        return exact(self.name, cfg)
+
+    def _operands_of(self, cfg: Config) -> Operands:
+        """Operands and results of a config; they do not depend on the target."""
+        found = self._operands.get(self._key(cfg))
+        if found is not None:
+            return found
+        built = self._ambient(cfg)
+        return built.inputs, built.outputs
 
     def clear_cache(self) -> None:
         """Forget every built config."""
-        with self._lock:
-            self._built.clear()
+        self._built.clear()
+        self._operands.clear()
 
     def _ambient(self, cfg: Config) -> Built:
-        check_config(self.name, self.config, cfg)
         return self.build(cfg, Target(*_compat.ambient_target()))
 
     def inputs_of(self, cfg: Config) -> tuple[Operand, ...]:
         """Name, shape and dtype of every input of a config."""
-        return self._ambient(cfg).inputs
+        return self._operands_of(cfg)[0]
 
     def outputs_of(self, cfg: Config) -> tuple[Operand, ...]:
         """Name, shape and dtype of every output of a config."""
-        return self._ambient(cfg).outputs
+        return self._operands_of(cfg)[1]
 
     def extras_of(self, cfg: Config) -> CallExtras:
         """The knobs of the call for a config."""
+        check_config(self.name, self.config, cfg)
         found = self._extras(cfg) if callable(self._extras) else self._extras
         if not isinstance(found, CallExtras):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise KernelDefinitionError(f"extras gave a {type(found).__name__}", op=self.name, hint="return CallExtras(…)")
@@ -167,10 +178,23 @@ class Kernel[Config]:
 
         Without a TPU the body has the forward-compatible IR version, with one the newest.
 
+        Args:
+            cfg: the config.
+            extras: knobs of the call instead of the kernel's own.
+
+        Raises:
+            ConfigError: ``cfg`` is not of the kernel's config class.
+            ExtrasError: the extras do not fit the kernel.
+
         Example:
-            >>> from mosaic_tpu.zoo.kernels.matmul import KERNEL, MatmulConfig
-            >>> KERNEL.lower(MatmulConfig(m=512, k=512, n=512)).body[:4]
-            b'ML\\xefR'
+            >>> from mosaic_tpu.builder import Ref, Role, f32
+            >>> def copy_kernel(b, rows):
+            ...     a = b.declare_args(dict(x=Ref((rows, 128), f32), y=Ref((rows, 128), f32, role=Role.OUTPUT)))
+            ...     a.y[...] = a.x[...]
+            >>> copy = Kernel("copy", int, inputs=("x",), outputs=("y",), run=copy_kernel)
+            >>> lowered = copy.lower(8)
+            >>> lowered.body[:4], list(lowered.config)
+            (b'ML\\xefR', ['custom_call_config'])
         """
         built = self._ambient(cfg)
         knobs = self._checked_extras(cfg, extras)
@@ -180,26 +204,44 @@ class Kernel[Config]:
             ir_version=built.module.ir_version,
             debug_locations=built.module.debug_locations,
             backend_config=backend_config(
-                built.module, knobs, self.inputs, self.outputs, needs_hlo_passes=_compat.allow_hlo()
+                built.module,
+                knobs,
+                self.inputs,
+                self.outputs,
+                op=self.name,
+                needs_hlo_passes=_compat.allow_hlo(),
+                collective_id=knobs.collective_id,
             ),
-            _stablehlo=lambda: self._stablehlo(cfg, knobs, built),
+            _stablehlo=lambda: self._stablehlo(_primitive.Call(self, cfg, knobs)),
         )
 
-    def _stablehlo(self, cfg: Config, extras: CallExtras, built: Built) -> str:
-        shapes = [jax.ShapeDtypeStruct(o.shape, o.dtype.numpy) for o in built.inputs]
-        traced = jax.jit(lambda *arrays: _primitive.bind(self, cfg, extras, arrays)).trace(*shapes)
-        return traced.lower(lowering_platforms=("tpu",)).as_text()
+    def _stablehlo(self, call: _primitive.Call) -> str:
+        def program(*arrays: Any) -> list[Any]:
+            return _primitive.bind(call, arrays)
+
+        program.__name__ = program.__qualname__ = self.name
+        shapes = [jax.ShapeDtypeStruct(o.shape, o.dtype.numpy) for o in self.inputs_of(call.cfg)]
+        return jax.jit(program).trace(*shapes).lower(lowering_platforms=("tpu",)).as_text()
 
     def _checked_extras(self, cfg: Config, extras: CallExtras | None) -> CallExtras:
         found = self.extras_of(cfg) if extras is None else extras
         if not isinstance(found, CallExtras):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ExtrasError(f"extras is a {type(found).__name__}", op=self.name, hint="CallExtras(…)")
-        found.check_names(self.inputs, self.outputs)
+        found.check_names(self.name, self.inputs, self.outputs)
+        operands = {o.name: o for both in self._operands_of(cfg) for o in both}
+        for output, source in found.output_operand_aliases.items():
+            given, taken = operands[source], operands[output]
+            if (given.shape, given.dtype) != (taken.shape, taken.dtype):
+                raise ExtrasError(
+                    f"{output!r} is {taken} and cannot reuse the buffer of {source!r}, {given}",
+                    op=self.name,
+                    hint="alias an input of the output's shape and dtype",
+                )
         return found
 
     # --- calling -----------------------------------------------------------------------------------------------------
 
-    def __call__(self, *, cfg: Config, extras: CallExtras | None = None, **inputs: Any) -> Any:
+    def __call__(self, /, *, cfg: Config, extras: CallExtras | None = None, **inputs: Any) -> Any:
         """Run the kernel: one ``tpu_custom_call``, under eager JAX, jit, shard_map and jax.export.
 
         Args:
@@ -211,31 +253,41 @@ class Kernel[Config]:
             The output array, or a tuple of them in the order of ``outputs``.
 
         Raises:
+            ConfigError: ``cfg`` is not of the kernel's config class.
             InputError: an array is missing, unexpected, or of another shape or dtype.
+            ExtrasError: the extras do not fit the kernel.
             NoTPUError: the program runs on a device that is not a TPU.
+            PartitioningError: the program runs on several devices without `jax.shard_map`.
+            TransformationError: under `jax.vmap`, `jax.grad` and the like.
         """
         check_config(self.name, self.config, cfg)
-        knobs = self._checked_extras(cfg, extras)
-        operands = self._operands(cfg, inputs)
-        results = _primitive.bind(self, cfg, knobs, operands)
+        operands = self._arrays(cfg, inputs)
+        call = _primitive.Call(self, cfg, self._checked_extras(cfg, extras))
+        results = _primitive.bind(call, operands)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _operands(self, cfg: Config, inputs: dict[str, Any]) -> tuple[Any, ...]:
+    def _arrays(self, cfg: Config, inputs: dict[str, Any]) -> tuple[Any, ...]:
         missing = [n for n in self.inputs if n not in inputs]
         unexpected = [n for n in inputs if n not in self.inputs]
         if missing or unexpected:
             what = f"missing input {missing[0]!r}" if missing else f"unexpected input {unexpected[0]!r}"
-            raise InputError(what, op=self.name, hint=f"inputs: {', '.join(self.inputs)}")
-        return tuple(self._operand(o, inputs[o.name]) for o in self.inputs_of(cfg))
+            raise InputError(what, op=self.name, hint=f"inputs: {', '.join(self.inputs) or 'none'}")
+        return tuple(self._array(o, inputs[o.name]) for o in self.inputs_of(cfg))
 
-    def _operand(self, wanted: Operand, given: Any) -> Any:
-        if not hasattr(given, "shape") or not hasattr(given, "dtype"):
-            given = np.asarray(given)
+    def _array(self, wanted: Operand, given: Any) -> Any:
+        if getattr(given, "__jax_array__", None) is not None:
+            given = given.__jax_array__()
+        if not isinstance(given, jax.Array | np.ndarray | np.generic):
+            raise InputError(
+                f"{wanted.name!r} is a {type(given).__name__}, the config says {wanted}",
+                op=self.name,
+                hint=f"pass an array: jnp.asarray({wanted.name}, {str(wanted.dtype.numpy)!r})",
+            )
         try:
             dtype = as_dtype(given.dtype)
         except DTypeError:
             dtype = None
-        if tuple(given.shape) != wanted.shape or dtype is not wanted.dtype:
+        if given.shape != wanted.shape or dtype is not wanted.dtype:
             raise InputError(
                 f"{wanted.name!r} is {dtype or given.dtype}{list(given.shape)}, the config says {wanted}",
                 op=self.name,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from mosaic_tpu.builder import Builder, DType, RefView, Value, bf16, f32, i32, u8, u16, u32
+from mosaic_tpu.builder import Builder, DType, RefView, Value, bf16, f32, i4, i32, u8, u16, u32
 
 #: Lanes of a vector register: the row maxima and sums are kept repeated over them.
 LANES = 128
-_UNSIGNED = {8: u8, 16: u16}
+_UNSIGNED = {4: i4, 8: u8, 16: u16}
 _HIGH_HALF = 0xFFFF0000
 
 
@@ -34,7 +34,7 @@ def load_kv_heads(b: Builder, rows: RefView, head: int, combined_heads: int) -> 
     if rows.dtype is bf16:
         # A bf16 is the high half of an f32. Going through f32 is what Mosaic's layout pass can do.
         k, v = words << 16, words & _HIGH_HALF
-        return [(b.bitcast_to(k, f32).to(bf16), b.bitcast_to(v, f32).to(bf16))]
+        return [(b.pallas.bitcast(k, f32).to(bf16), b.pallas.bitcast(v, f32).to(bf16))]
     return [
         (_unpacked(b, words, slot, rows.dtype), _unpacked(b, words, slot + 1, rows.dtype))
         for slot in range(0, packing, 2)
@@ -44,7 +44,7 @@ def load_kv_heads(b: Builder, rows: RefView, head: int, combined_heads: int) -> 
 def _unpacked(b: Builder, words: Value, slot: int, dtype: DType) -> Value:
     """Element ``slot`` of each 32-bit word, the lowest first."""
     element = (words >> slot * dtype.bits).to(_UNSIGNED[dtype.bits])
-    return b.bitcast_to(element, dtype)
+    return b.pallas.bitcast(element, dtype)
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class SequenceRows:
         block_size: tokens a block.
         q_start: first token of the sequence among the queries.
         q_end: its end, excluded.
+        q_len: tokens between them.
         kv_len: tokens of the sequence in the cache; the queries are the last of them.
     """
 

@@ -7,7 +7,7 @@ loop, so that the work of one token has enough independent chains to fill the ve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mosaic_tpu.builder import (
@@ -33,6 +33,7 @@ from mosaic_tpu.kernel import CallExtras, ConfigError, Kernel
 LANES: Final = 128
 SUBLANES: Final = 8
 L2_EPSILON: Final = 1e-6
+_SIZES: Final = ("tokens", "key_heads", "value_heads", "key_dim", "value_dim", "sequences")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ class GatedDeltaNetConfig:
             bundles on v4, v5e and v5p, more on v6e and tpu7x; the results are the same.
         vmem_limit_bytes: VMEM the kernel may use; the compiler's default if omitted.
 
+    Raises:
+        ConfigError: heads that do not divide, blocks that do not fit the sizes, or another element type.
+
     Example:
         >>> GatedDeltaNetConfig(tokens=4096, key_heads=16, value_heads=32, key_dim=128, value_dim=128, sequences=8).grid
         (2, 1, 32)
@@ -77,29 +81,29 @@ class GatedDeltaNetConfig:
     vmem_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "key_heads", "value_heads", "key_dim", "value_dim", "sequences"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)}", hint="every size is at least 1")
+        for name in (*_SIZES, "block_tokens", "block_heads", "block_v"):
+            if not (isinstance(getattr(self, name), int) and getattr(self, name) > 0):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}", hint="sizes and blocks are positive ints")
         if self.value_heads % self.key_heads:
             raise ConfigError(
                 f"{self.value_heads} value heads for {self.key_heads} query/key heads",
                 hint="each query/key head serves the same number of value heads",
             )
         if self.dtype not in (bf16, f32):
-            raise ConfigError(f"q, k and v have element type {self.dtype}", hint="cast them to bf16 or f32")
+            raise ConfigError(f"q, k and v have element type {self.dtype!r}", hint="cast them to bf16 or f32")
         self._check_blocks()
 
     def _check_blocks(self) -> None:
         whole = self.block_heads == self.key_heads
-        if self.block_heads < 1 or self.key_heads % self.block_heads or (self.block_heads % SUBLANES and not whole):
+        if self.key_heads % self.block_heads or (self.block_heads % SUBLANES and not whole):
             raise ConfigError(
                 f"block_heads={self.block_heads} of {self.key_heads} query/key heads",
                 hint=f"all {self.key_heads}, or a multiple of {SUBLANES} that divides them",
             )
-        if self.block_v < 1 or self.block_v % LANES:
+        if self.block_v % LANES:
             raise ConfigError(f"block_v={self.block_v}", hint=f"a positive multiple of {LANES}")
         most = _round_up(self.tokens, SUBLANES)
-        if not 1 <= self.block_tokens <= most or self.block_tokens % SUBLANES:
+        if self.block_tokens > most or self.block_tokens % SUBLANES:
             raise ConfigError(
                 f"block_tokens={self.block_tokens} of {self.tokens} tokens",
                 hint=f"a positive multiple of {SUBLANES}, at most {most}",
@@ -158,9 +162,9 @@ def _declare(b: Builder, cfg: GatedDeltaNetConfig) -> Args:
         window=Window(index_map=lambda h, w, t: (t, h, 0)),
         array_shape=(cfg.tokens, cfg.key_heads, cfg.key_dim),
     )
-    values = dict(
-        shape=(block_t, block_hv, cfg.block_v),
-        dtype=cfg.dtype,
+    values = Ref(
+        (block_t, block_hv, cfg.block_v),
+        cfg.dtype,
         window=Window(index_map=lambda h, w, t: (t, h, w)),
         array_shape=(cfg.tokens, cfg.value_heads, cfg.value_dim),
     )
@@ -171,11 +175,7 @@ def _declare(b: Builder, cfg: GatedDeltaNetConfig) -> Args:
         window=Window(index_map=lambda h, w, t: (t, 0)),
         array_shape=(cfg.tokens, cfg.value_heads),
     )
-    states = dict(
-        shape=(cfg.sequences, cfg.value_heads, cfg.key_dim, cfg.padded_value_dim),
-        dtype=f32,
-        memory_space=MemorySpace.ANY,
-    )
+    states = Ref((cfg.sequences, cfg.value_heads, cfg.key_dim, cfg.padded_value_dim), f32, memory_space=MemorySpace.ANY)
     return b.declare_args(
         dict(
             i_h=Scalar(i32),
@@ -184,12 +184,12 @@ def _declare(b: Builder, cfg: GatedDeltaNetConfig) -> Args:
             cu_seqlens=Ref((cfg.sequences + 1,), i32, memory_space=MemorySpace.SMEM, role=Role.SCALAR_PREFETCH),
             q=keys,
             k=keys,
-            v=Ref(**values),
+            v=values,
             g=gates,
             beta=gates,
-            h0=Ref(**states),
-            o=Ref(**values, role=Role.OUTPUT),
-            ht=Ref(**states, role=Role.OUTPUT),
+            h0=states,
+            o=replace(values, role=Role.OUTPUT),
+            ht=replace(states, role=Role.OUTPUT),
             state=Ref((block_hv, cfg.key_dim, cfg.block_v), f32, role=Role.SCRATCH),
             sem=Sem("dma"),
         ),
@@ -259,7 +259,7 @@ class _Step:
         decay = b.exp(b.pallas.full((1, cfg.block_v), a.g[t, self.first_head + hv], f32))
         state = a.state[hv] * decay
         predicted = b.pallas.sum(state * k_column, 0, keepdims=True)
-        update = a.beta[t, self.first_head + hv] * (b.pallas.slice(v, (hv, 0), (hv + 1, cfg.block_v)) - predicted)
+        update = a.beta[t, self.first_head + hv] * (v[hv : hv + 1] - predicted)
         state = state + k_column * update
         a.state[hv] = state
         return b.pallas.sum(state * q_column, 0, keepdims=True)
@@ -270,10 +270,7 @@ class _Step:
 
     def column(self, x: Value, h: int) -> Value:
         """Head ``h`` of q or k as a column ``[K, 1]``."""
-        p, key_dim = self.b.pallas, self.cfg.key_dim
-        if self.cfg.transpose_keys:
-            return p.slice(x, (0, h), (key_dim, h + 1))
-        return p.expand_dims(p.squeeze(p.slice(x, (h, 0), (h + 1, key_dim)), 0), 1)
+        return x[:, h : h + 1] if self.cfg.transpose_keys else x[h][:, None]
 
 
 def _extras(cfg: GatedDeltaNetConfig) -> CallExtras:

@@ -40,6 +40,9 @@ class MatmulConfig:
         y_dtype: of y, likewise.
         out_dtype: of o.
 
+    Raises:
+        ConfigError: a block does not divide its side, or an element type that the MXU does not take.
+
     Example:
         >>> MatmulConfig(m=1024, n=512, k=512, block_m=256).grid
         (4, 1, 1)
@@ -57,17 +60,28 @@ class MatmulConfig:
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
-            size, block = getattr(self, name), getattr(self, f"block_{name}")
-            if size < 1 or block < 1:
-                raise ConfigError(f"{name}={size} in blocks of {block}", hint="sizes and blocks are positive")
-            if size % block:
+            self._check_block(name, getattr(self, name), getattr(self, f"block_{name}"))
+        for name in ("x", "y", "out"):
+            if not isinstance(getattr(self, f"{name}_dtype"), DType):
                 raise ConfigError(
-                    f"block_{name}={block} does not divide {name}={size}",
-                    hint=f"choose a divisor, or pad {name} to {-(-size // block) * block}",
+                    f"{name}_dtype is {getattr(self, f'{name}_dtype')!r}", hint="as_dtype(…) makes a DType"
                 )
         for name, dtype in (("x", self.x_dtype), ("y", self.y_dtype)):
             if dtype not in INTEGERS and not (dtype.is_float and dtype.bits <= 32):
                 raise ConfigError(f"{name} has element type {dtype}", hint="floats up to 32 bits, i8 or i4; cast first")
+        if self.x_dtype in INTEGERS and self.y_dtype not in INTEGERS:
+            raise ConfigError(
+                f"x is {self.x_dtype}, y is {self.y_dtype}", hint=f"cast x to {self.y_dtype}: sums follow x"
+            )
+
+    def _check_block(self, name: str, size: object, block: object) -> None:
+        if not (isinstance(size, int) and isinstance(block, int) and size > 0 and block > 0):
+            raise ConfigError(f"{name}={size!r} in blocks of {block!r}", hint="sizes and blocks are positive ints")
+        if size % block:
+            raise ConfigError(
+                f"block_{name}={block} does not divide {name}={size}",
+                hint=f"choose a divisor, or pad {name} to {-(-size // block) * block}",
+            )
 
     @property
     def accumulator_dtype(self) -> DType:

@@ -24,12 +24,18 @@ from mosaic_tpu.builder import (
     Window,
     arbitrary,
     bf16,
+    f8e4m3b11fnuz,
     f8e4m3fn,
     f8e5m2,
     f16,
     f32,
+    i4,
     i8,
+    i16,
     i32,
+    u8,
+    u16,
+    u32,
 )
 from mosaic_tpu.kernel import CallExtras, ConfigError, Kernel
 
@@ -47,7 +53,7 @@ from mosaic_tpu.zoo.kernels._paged_copies import PagedCache
 DEFAULT_MASK_VALUE: Final = -0.7 * 3.4028234663852886e38
 
 Q_DTYPES: Final = (bf16, f32)
-KV_DTYPES: Final = (f32, bf16, f16, i8, f8e4m3fn, f8e5m2)
+KV_DTYPES: Final = (f32, i32, u32, bf16, f16, i16, u16, i8, u8, f8e4m3fn, f8e5m2, f8e4m3b11fnuz, i4)
 
 
 @dataclass(frozen=True)
@@ -79,12 +85,12 @@ class RaggedPagedAttentionConfig:
         num_kv_pages_per_block: pages that one step of flash attention takes.
         num_queries_per_block: tokens that one step of the grid takes.
         q_dtype: of ``q`` and the output: ``bf16`` or ``f32``.
-        kv_dtype: of the cache: 32, 16 or 8 bits.
+        kv_dtype: of the cache: floats and integers of 4 to 32 bits; unsigned ones need both scales.
         sm_scale: factor of ``q kᵀ``.
         sliding_window: how many tokens back a query sees, itself counted; all of them if ``None``.
         soft_cap: bound ``c`` of logits ``c · tanh(x / c)``; unbounded if ``None``.
         mask_value: added to the logits of keys that a query must not see.
-        k_scale: factor of K, of a quantized cache.
+        k_scale: factor of K, of a quantized cache. K and V become `q_dtype` by their scales: give both or none.
         v_scale: factor of V.
         vmem_limit_bytes: how much VMEM the compiler may give the kernel; its own limit if ``None``.
 
@@ -155,6 +161,14 @@ class RaggedPagedAttentionConfig:
         for name, allowed in (("q_dtype", Q_DTYPES), ("kv_dtype", KV_DTYPES)):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}", hint=f"one of {', '.join(map(str, allowed))}")
+        k, v = (self.kv_dtype if scale is None else self.q_dtype for scale in (self.k_scale, self.v_scale))
+        if k is not v:
+            raise ConfigError(f"K is {k} and V {v} after scaling", hint="give both k_scale and v_scale, or none")
+        if k.is_unsigned:
+            raise ConfigError(f"a cache of {k} without scales", hint="give k_scale and v_scale: 1.0 changes nothing")
+        q = f32 if self.group % self.q_dtype.packing else self.q_dtype
+        if self.num_kv_pages_per_block * self.page_size == 1 and not (q is k is f32):
+            raise ConfigError("blocks of one page of one token", hint="larger pages, or more of them a block")
 
     def _check_options(self) -> None:
         if self.sliding_window is not None and self.sliding_window < 1:

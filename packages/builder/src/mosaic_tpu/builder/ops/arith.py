@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 from mosaic_tpu.builder import dtypes as dt
@@ -22,6 +23,21 @@ _CMPF: Final = {
     for i, name in enumerate(
         ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")
     )
+}
+
+#: Which element types each cast goes from and to.
+_CASTS: Final[dict[str, Callable[[DType, DType], bool]]] = {
+    "arith.extsi": lambda a, b: a.is_int and b.is_int and a.bits < b.bits,
+    "arith.extui": lambda a, b: a.is_int and b.is_int and a.bits < b.bits,
+    "arith.trunci": lambda a, b: a.is_int and b.is_int and a.bits > b.bits,
+    "arith.extf": lambda a, b: a.is_float and b.is_float and a.bits < b.bits,
+    "arith.truncf": lambda a, b: a.is_float and b.is_float and a.bits > b.bits,
+    "arith.sitofp": lambda a, b: a.is_int and b.is_float,
+    "arith.uitofp": lambda a, b: a.is_int and b.is_float,
+    "arith.fptosi": lambda a, b: a.is_float and b.is_int,
+    "arith.fptoui": lambda a, b: a.is_float and b.is_int,
+    "arith.bitcast": lambda a, b: a.bits == b.bits and a.bits > 0,
+    "arith.index_cast": lambda a, b: (a is dt.index and b.is_int) or (a.is_int and b is dt.index),
 }
 
 
@@ -61,7 +77,7 @@ class ArithOps(Core):
             >>> b.constant(7).dtype
             i32
         """
-        return self._constant(value, self.types.scalar(dtype))
+        return self._constant(value, self.types.scalar(self._data_type(dtype, "arith.constant")))
 
     @op("arith.addi", traits=("elementwise", "pure"))
     def addi(self, lhs: Value, rhs: Value) -> Value:
@@ -338,6 +354,12 @@ class ArithOps(Core):
 
     # --- comparisons -------------------------------------------------------------------------------------------
 
+    def _predicate(self, known: dict[str, int], predicate: str, name: str) -> int:
+        number = known.get(predicate) if isinstance(predicate, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        if number is None:
+            self.fail(AttributeValueError, f"{predicate!r} is not a predicate", op=name, hint=f"one of {' '.join(known)}")
+        return number
+
     def _compare(self, name: str, number: int, lhs: Value, rhs: Value) -> Value:
         a, b = self._use(lhs, name), self._use(rhs, name)
         info = lhs._info
@@ -363,10 +385,7 @@ class ArithOps(Core):
             >>> b.cmpi("slt", b.lift(1), b.lift(2)).dtype
             i1
         """
-        number = _CMPI.get(predicate)
-        if number is None:
-            self.fail(AttributeValueError, f"{predicate!r} is not a predicate", op="arith.cmpi", hint=" ".join(_CMPI))
-        return self._compare("arith.cmpi", number, lhs, rhs)
+        return self._compare("arith.cmpi", self._predicate(_CMPI, predicate, "arith.cmpi"), lhs, rhs)
 
     @op("arith.cmpf", traits=("elementwise", "pure"))
     def cmpf(self, predicate: CmpFPredicate, lhs: Value, rhs: Value) -> Value:
@@ -381,10 +400,7 @@ class ArithOps(Core):
             >>> b.cmpf("olt", b.lift(1.0), b.lift(2.0)).dtype
             i1
         """
-        number = _CMPF.get(predicate)
-        if number is None:
-            self.fail(AttributeValueError, f"{predicate!r} is not a predicate", op="arith.cmpf", hint=" ".join(_CMPF))
-        return self._compare("arith.cmpf", number, lhs, rhs)
+        return self._compare("arith.cmpf", self._predicate(_CMPF, predicate, "arith.cmpf"), lhs, rhs)
 
     @op("arith.select", traits=("elementwise", "pure"))
     def select(self, condition: Value, x: Value, y: Value) -> Value:
@@ -414,14 +430,13 @@ class ArithOps(Core):
 
     def _cast(self, name: str, x: Value, dtype: DType) -> Value:
         used = self._use(x, name)
-        if x.is_ref:
+        info, dtype = x._info, self._data_type(dtype, name)
+        if info.is_ref:
             self.fail(KindError, "a ref is not a value", op=name, operands=[x], hint="load it first: ref[...]")
-        return self._emit(name, self.types.like(x._info, dtype), [used])
-
-    def _check_cast(self, name: str, x: Value, dtype: DType, ok: bool) -> None:
-        if not ok:
-            self.fail(DTypeError, f"cannot cast {x.dtype} to {dtype} with this op", op=name, operands=[x],
+        if not _CASTS[name](info.dtype, dtype) or (dtype is dt.index and info.is_vector):
+            self.fail(DTypeError, f"cannot cast {info.dtype} to {dtype} with this op", op=name, operands=[x],
                       hint="x.to(dtype) picks the right one")  # fmt: skip
+        return self._emit(name, self.types.like(info, dtype), [used])
 
     @op("arith.extsi", traits=("elementwise", "pure"))
     def extsi(self, x: Value, dtype: DType) -> Value:
@@ -431,7 +446,6 @@ class ArithOps(Core):
             >>> b.extsi(b.lift_as(1, i8), i32).dtype
             i32
         """
-        self._check_cast("arith.extsi", x, dtype, x.dtype.is_int and dtype.is_int and x.dtype.bits < dtype.bits)
         return self._cast("arith.extsi", x, dtype)
 
     @op("arith.extui", traits=("elementwise", "pure"))
@@ -442,7 +456,6 @@ class ArithOps(Core):
             >>> b.extui(b.cmpi("eq", b.lift(1), b.lift(1)), i32).dtype
             i32
         """
-        self._check_cast("arith.extui", x, dtype, x.dtype.is_int and dtype.is_int and x.dtype.bits < dtype.bits)
         return self._cast("arith.extui", x, dtype)
 
     @op("arith.trunci", traits=("elementwise", "pure"))
@@ -453,7 +466,6 @@ class ArithOps(Core):
             >>> b.trunci(b.lift(300), i8).dtype
             i8
         """
-        self._check_cast("arith.trunci", x, dtype, x.dtype.is_int and dtype.is_int and x.dtype.bits > dtype.bits)
         return self._cast("arith.trunci", x, dtype)
 
     @op("arith.extf", traits=("elementwise", "pure"))
@@ -464,7 +476,6 @@ class ArithOps(Core):
             >>> b.extf(b.lift_as(1.0, bf16), f32).dtype
             f32
         """
-        self._check_cast("arith.extf", x, dtype, x.dtype.is_float and dtype.is_float and x.dtype.bits < dtype.bits)
         return self._cast("arith.extf", x, dtype)
 
     @op("arith.truncf", traits=("elementwise", "pure"))
@@ -475,7 +486,6 @@ class ArithOps(Core):
             >>> b.truncf(b.lift(1.0), bf16).dtype
             bf16
         """
-        self._check_cast("arith.truncf", x, dtype, x.dtype.is_float and dtype.is_float and x.dtype.bits > dtype.bits)
         return self._cast("arith.truncf", x, dtype)
 
     @op("arith.sitofp", traits=("elementwise", "pure"))
@@ -486,7 +496,6 @@ class ArithOps(Core):
             >>> b.sitofp(b.lift(1), f32).dtype
             f32
         """
-        self._check_cast("arith.sitofp", x, dtype, x.dtype.is_int and dtype.is_float)
         return self._cast("arith.sitofp", x, dtype)
 
     @op("arith.uitofp", traits=("elementwise", "pure"))
@@ -497,7 +506,6 @@ class ArithOps(Core):
             >>> b.uitofp(b.lift(1), f32).dtype
             f32
         """
-        self._check_cast("arith.uitofp", x, dtype, x.dtype.is_int and dtype.is_float)
         return self._cast("arith.uitofp", x, dtype)
 
     @op("arith.fptosi", traits=("elementwise", "pure"))
@@ -508,7 +516,6 @@ class ArithOps(Core):
             >>> b.fptosi(b.lift(1.5), i32).dtype
             i32
         """
-        self._check_cast("arith.fptosi", x, dtype, x.dtype.is_float and dtype.is_int)
         return self._cast("arith.fptosi", x, dtype)
 
     @op("arith.fptoui", traits=("elementwise", "pure"))
@@ -519,7 +526,6 @@ class ArithOps(Core):
             >>> b.fptoui(b.lift(1.5), u32).dtype
             u32
         """
-        self._check_cast("arith.fptoui", x, dtype, x.dtype.is_float and dtype.is_int)
         return self._cast("arith.fptoui", x, dtype)
 
     @op("arith.bitcast", traits=("elementwise", "pure"))
@@ -530,7 +536,6 @@ class ArithOps(Core):
             >>> b.arith_bitcast(b.lift(1.0), i32).dtype
             i32
         """
-        self._check_cast("arith.bitcast", x, dtype, x.dtype.bits == dtype.bits)
         return self._cast("arith.bitcast", x, dtype)
 
     @op("arith.index_cast", source="b.indexCast(v, ty)")
@@ -541,7 +546,4 @@ class ArithOps(Core):
             >>> b.index_cast(b.c_index(3), i32).dtype
             i32
         """
-        ok = (x.dtype is dt.index) != (dtype is dt.index) and (x.dtype.is_int or dtype.is_int)
-        self._check_cast("arith.index_cast", x, dtype, ok)
-        used = self._use(x, "arith.index_cast")
-        return self._emit("arith.index_cast", self.types.like(x._info, dtype), [used])
+        return self._cast("arith.index_cast", x, dtype)

@@ -53,7 +53,7 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
         """
         if isinstance(value, Value) or not isinstance(value, bool | int | float | np.generic):
             self.fail(ConstantError, f"cannot lift a {type(value).__name__}", op="lift_as", hint="cast values with .to(dtype)")
-        return self._constant(value, self.types.scalar(dtype))
+        return self._constant(value, self.types.scalar(self._data_type(dtype, "lift_as")))
 
     @op("arith.constant", group="constants", source="b.cIndex(value)", traits=("constant", "pure"))
     def c_index(self, value: int) -> Value:
@@ -63,7 +63,7 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             >>> b.c_index(2).dtype
             index
         """
-        return self._constant(value, self.types.index)
+        return self._constant(self._int(value, "c_index", "index"), self.types.index)
 
     @op("arith.constant", group="constants", source="b.full(shape, value, dtype)", traits=("constant", "pure"))
     def full(self, shape: Sequence[int], value: Number, dtype: DType) -> Value:
@@ -75,10 +75,10 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             >>> b.full((8, 128), -1.0, f32).shape
             (8, 128)
         """
-        target = tuple(shape)
-        if not target or any(s < 1 for s in target):
+        target = self._shape(shape, "full")
+        if not target:
             self.fail(ShapeError, f"shape {target}", op="full", hint="vectors have one dimension or more; lift_as makes scalars")
-        return self._constant(value, self.types.vector(target, dtype))
+        return self._constant(value, self.types.vector(target, self._element(dtype, "full")))
 
     @op("arith.constant", group="constants", source="b.zeros(shape, dtype)", traits=("constant", "pure"))
     def zeros(self, shape: Sequence[int], dtype: DType) -> Value:
@@ -109,10 +109,13 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             (8, 128)
         """
         if isinstance(value, Value):
-            if dtype is not None and value.dtype is not dtype:
+            self._use(value, "splat")
+            if dtype is not None and value.dtype is not self._dtype(dtype, "splat"):
                 self.fail(DTypeError, f"the value is {value.dtype}, not {dtype}", op="splat", operands=[value])
             return self.broadcast_to(value, shape)
-        return self.full(shape, value, dtype if dtype is not None else _PYTHON_DTYPES.get(type(value), dt.i32))
+        if dtype is None:
+            dtype = dt.as_dtype(value.dtype) if isinstance(value, np.generic) else _PYTHON_DTYPES.get(type(value), dt.i32)
+        return self.full(shape, value, dtype)
 
     # --- casts -----------------------------------------------------------------------------------------------------
 
@@ -126,6 +129,7 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
         """
         if not isinstance(value, Value):
             return self.c_index(value)
+        self._use(value, "to_index")
         return value if value.dtype is dt.index else self.index_cast(value, dt.index)
 
     @op(
@@ -145,8 +149,9 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             >>> b.cast(b.lift(1), f32).dtype
             f32
         """
-        source = value.dtype
-        if source is dtype:
+        self._use(value, "to")
+        source, dtype = value.dtype, self._dtype(dtype, "to")
+        if source is dtype and not value.is_ref:
             return value
         if value.is_ref:
             self.fail(KindError, "a ref is not a value", op="to", operands=[value], hint="load it first: ref[...]")
@@ -196,11 +201,12 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             >>> b.exp2(b.lift(1.0)).dtype
             f32
         """
+        self._use(x, "exp2")
         if x.is_ref or not x.dtype.is_float:
-            self.fail(DTypeError, "needs float elements", op="exp2", operands=[x])
+            self.fail(KindError if x.is_ref else DTypeError, "needs float elements", op="exp2", operands=[x])
         factor = self._constant(0.6931471805599453, x._info)
         scaled = self.mulf(x, factor)
-        return Value(self._emit("math.exp", x._info, [scaled._ir])._ir, x._info, self._scope)
+        return self._emit("math.exp", x._info, [scaled._ir])
 
     @op("tpu.iota", "vector.shape_cast", group="tpu", source="b.arange(n, dtype)")
     def arange(self, n: int, dtype: DType = dt.i32) -> Value:
@@ -210,7 +216,8 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             >>> b.arange(128).shape
             (128,)
         """
-        return self.shape_cast(self.iota((1, n), dtype, (1,)), (n,))
+        size = self._int(n, "arange", "size")
+        return self.shape_cast(self.iota((1, size), dtype, (1,)), (size,))
 
     @op(
         "vector.multi_reduction", "vector.shape_cast", "vector.extract", group="vector",
@@ -228,6 +235,7 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             >>> b.reduce_to_scalar("add", b.ref_load(a.x), b.zeros((1,), f32)).shape
             ()
         """
+        self._use_vector(source, "reduce_to_scalar")
         rank = source.rank
         lifted = self.shape_cast(source, (1, *source.shape))
         reduced = self.multi_reduction(kind, lifted, acc, tuple(range(1, rank + 1)))

@@ -230,6 +230,7 @@ class MathOps(Core):
             >>> b.abs(b.lift(-3)).dtype
             i32
         """
+        self._use(x, "math.abs")
         return self.absf(x) if x.dtype.is_float else self.absi(x)
 
     def _math_binary(self, name: str, lhs: Value, rhs: Value) -> Value:

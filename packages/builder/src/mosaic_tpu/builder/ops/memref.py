@@ -23,6 +23,7 @@ class MemrefOps(Core):
         if ref._info.space is not MemorySpace.SMEM:
             self.fail(MemorySpaceError, "scalars are read and written in smem", op=name, operands=[ref],
                       hint="use vector_load and vector_store for vmem")  # fmt: skip
+        self._sequence(indices, name)
         if len(indices) != ref.rank:
             self.fail(ArityError, f"{len(indices)} indices for a ref of rank {ref.rank}", op=name, operands=[ref])
         return [used, *(self._index(i, name) for i in indices)]
@@ -63,9 +64,9 @@ class MemrefOps(Core):
             >>> b.alloca((8, 128), f32).memory_space.value
             'vmem'
         """
-        info = self.types.ref(tuple(shape), dtype, MemorySpace.of(memory_space))
-        if any(s < 1 for s in shape):
-            self.fail(ShapeError, f"shape {tuple(shape)} has an empty dimension", op="memref.alloca", hint="")
+        name = "memref.alloca"
+        space = self._member(MemorySpace, memory_space, name)
+        info = self.types.ref(self._shape(shape, name), self._element(dtype, name), space)
         return self._emit("memref.alloca", info, [], {"operandSegmentSizes": self.types.dense((0, 0), 32)})
 
     @op("memref.memory_space_cast", traits=("pure",))
@@ -77,7 +78,8 @@ class MemrefOps(Core):
             'any'
         """
         used = self._use_ref(ref, "memref.memory_space_cast")
-        info = self.types.ref(ref.shape, ref.dtype, MemorySpace.of(memory_space))
+        space = self._member(MemorySpace, memory_space, "memref.memory_space_cast")
+        info = self.types.ref(ref.shape, ref.dtype, space)
         return self._emit("memref.memory_space_cast", info, [used])
 
     @op("memref.reinterpret_cast", source="b.reinterpretCast(mem_ref, result_shape, dtype)")
@@ -93,11 +95,11 @@ class MemrefOps(Core):
         """
         name = "memref.reinterpret_cast"
         used = self._use_ref(ref, name)
-        target = tuple(shape)
-        if dtype is not None and dtype is not ref.dtype:
+        target = self._shape(shape, name)
+        if dtype is not None and self._dtype(dtype, name) is not ref.dtype:
             self.fail(DTypeError, f"cannot turn {ref.dtype} into {dtype}", op=name, operands=[ref], hint="use memref_bitcast")
         if math.prod(target) > math.prod(ref.shape):
-            self.fail(ShapeError, f"shape {target} is larger than the ref", op=name, operands=[ref], hint="")
+            self.fail(ShapeError, f"shape {target} is larger than the ref", op=name, operands=[ref])
         strides = [math.prod(target[i + 1 :]) for i in range(len(target))]
         attributes = {
             "operandSegmentSizes": self.types.dense((1, 0, 0, 0), 32),
@@ -108,7 +110,7 @@ class MemrefOps(Core):
         plain = self.types.ref(target, ref.dtype, ref.memory_space or MemorySpace.VMEM)
         return self._emit(name, plain, [used], attributes)
 
-    @op("tpu.erase_memref_layout", group="memref", source="b.eraseMemRefLayout(mem_ref)")
+    @op("tpu.erase_memref_layout", group="memref", source="tpu.erase_memref_layout")
     def erase_layout(self, ref: Value) -> Value:
         """The ref without a tiled layout annotation: what ``memref.cast`` to no layout is in the guide.
 
@@ -118,3 +120,13 @@ class MemrefOps(Core):
         """
         used = self._use_ref(ref, "tpu.erase_memref_layout")
         return self._emit("tpu.erase_memref_layout", ref._info, [used])
+
+    @op("tpu.erase_memref_layout", group="memref", source="b.eraseMemRefLayout(mem_ref)")
+    def erase_memref_layout(self, ref: Value) -> Value:
+        """The guide's name for `erase_layout`.
+
+        Example:
+            >>> b.erase_memref_layout(a.x).shape
+            (8, 128)
+        """
+        return self.erase_layout(ref)

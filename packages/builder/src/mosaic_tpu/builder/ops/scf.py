@@ -18,6 +18,7 @@ from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.errors import (
     ArityError,
     DTypeError,
+    ForeignValueError,
     KindError,
     RegionOrderError,
     YieldMissingError,
@@ -30,6 +31,12 @@ if TYPE_CHECKING:
 
 #: A result type: from `scalar_ty`, `vector_ty`, `ref_ty`, or a value of that type.
 type TypeLike = TypeInfo | Value
+
+
+def _append_block(operation: ir.Operation, region: int, arguments: Sequence[TypeInfo]) -> ir.Block:
+    """The region's block, its arguments at the operation's own line."""
+    locations = [operation.location] * len(arguments)
+    return operation.regions[region].blocks.append(*(a.ir for a in arguments), arg_locs=locations)
 
 
 class Region:
@@ -70,7 +77,8 @@ class Region:
         if parent is None or self._scope is not b._scope:
             if kind is not None:
                 return
-            b.fail(RegionOrderError, "regions must close in the order they opened", op=self._terminator)
+            b.fail(RegionOrderError, "regions must close in the order they opened", op=self._terminator,
+                   hint="nest the with blocks")  # fmt: skip
         try:
             if kind is None and not self._done:
                 if self._yields:
@@ -171,6 +179,10 @@ class If(_Structured):
         """End the branch (implied at the end of the with block)."""
         self._then.yield_()
 
+    def yield_then(self) -> None:
+        """The guide's name for `yield_`."""
+        self._then.yield_()
+
     def __enter__(self) -> Self:
         self._then.__enter__()
         return self
@@ -215,9 +227,29 @@ class While(_Structured):
         self.before = before
         self.after = after
 
+    @property
+    def before_carried(self) -> tuple[Value, ...]:
+        """The before region's arguments; same as ``before.carried``."""
+        return self.before.carried
+
+    @property
+    def after_carried(self) -> tuple[Value, ...]:
+        """The after region's arguments; same as ``after.carried``."""
+        return self.after.carried
+
+    def yield_before(self, condition: Value, *forwarded: Value) -> None:
+        """The guide's name for `condition`."""
+        self.condition(condition, *forwarded)
+
+    def yield_after(self, *values: Value) -> None:
+        """The guide's name for `yield_`."""
+        self.yield_(*values)
+
     def condition(self, condition: Value, *forwarded: Value) -> None:
         """End the before region: go on while ``condition`` holds, with ``forwarded`` as the after region's arguments."""
         b = self._builder
+        if self.before._done:
+            b.fail(YieldTwiceError, "the region yields twice", op="scf.condition", operands=[condition, *forwarded])
         used = b._use(condition, "scf.condition")
         if condition.dtype is not dt.i1 or condition.is_shaped:
             b.fail(DTypeError, "the condition must be an i1 scalar", op="scf.condition", operands=[condition])
@@ -264,12 +296,20 @@ def _require_built(builder: Builder, created: ir.Operation, regions: dict[str, R
 class ScfOps(Core):
     """``scf.*`` and ``tpu.region``."""
 
-    def _infos(self, types: Sequence[TypeLike]) -> list[TypeInfo]:
-        return [t._info if isinstance(t, Value) else t for t in types]
+    def _infos(self, types: Sequence[TypeLike], name: str) -> list[TypeInfo]:
+        self._sequence(types, name)
+        found = [t._info if isinstance(t, Value) else t for t in types]
+        for info in found:
+            if not isinstance(info, TypeInfo):  # pyright: ignore[reportUnnecessaryIsInstance]
+                self.fail(KindError, f"{info!r} is not a type", op=name, hint="b.scalar_ty(f32), b.vector_ty(shape, f32)")
+            if info.ir.context != self.types.context:
+                self.fail(ForeignValueError, "a type of another thread was used", op=name, operands=[info],
+                          hint="make types with this builder: b.scalar_ty(f32)")  # fmt: skip
+        return found
 
     def _bound(self, value: Value | int, like: TypeInfo, name: str) -> Value:
         if not isinstance(value, Value):
-            return self._constant(value, like)
+            return self._constant(self._int(value, name, "bound"), like)
         self._use(value, name)
         if value._info.ir is not like.ir:
             self.fail(DTypeError, f"bounds must all be {like}", op=name, operands=[value], hint="b.index_cast, or use ints")
@@ -299,15 +339,16 @@ class ScfOps(Core):
             i32
         """
         name = "scf.for"
+        self._use_all([v for v in (lower, upper, step) if isinstance(v, Value)], name)
         given = [v for v in (lower, upper, step) if isinstance(v, Value)]
         like = given[0]._info if given else self.types.index
-        if like.kind != "scalar" or like.dtype.is_float:
-            self.fail(DTypeError, "bounds must be integers", op=name, operands=given)
+        if like.kind != "scalar" or not (like.dtype.is_int or like.dtype is dt.index) or like.dtype is dt.i1:
+            self.fail(DTypeError, "bounds must be integers", op=name, operands=given, hint="i32 or index scalars, or ints")
         bounds = [self._bound(v, like, name) for v in (lower, upper, step)]
         carried = self._use_all(init, name)
         infos = [v._info for v in init]
         created = self._emit_many(name, infos, [*(v._ir for v in bounds), *carried], None, 1)
-        block = created.regions[0].blocks.append(like.ir, *(i.ir for i in infos))
+        block = _append_block(created, 0, [like, *infos])
         return For(self._self(), created, infos, Region(self._self(), block, [like, *infos], infos, "scf.yield"))
 
     def _condition(self, condition: Value, name: str) -> ir.Value:
@@ -349,7 +390,7 @@ class ScfOps(Core):
             >>> choice.results[0].dtype
             i32
         """
-        infos = self._infos(results)
+        infos = self._infos(results, "scf.if")
         created = self._emit_many("scf.if", infos, [self._condition(condition, "scf.if")], None, 2)
         then, otherwise = (
             Region(self._self(), region.blocks.append(), [], infos, "scf.yield") for region in created.regions
@@ -377,10 +418,10 @@ class ScfOps(Core):
         """
         used = self._use_all(init, "scf.while")
         starts = [v._info for v in init]
-        infos = starts if after is None else self._infos(after)
+        infos = starts if after is None else self._infos(after, "scf.while")
         created = self._emit_many("scf.while", infos, used, None, 2)
-        before = created.regions[0].blocks.append(*(i.ir for i in starts))
-        body = created.regions[1].blocks.append(*(i.ir for i in infos))
+        before = _append_block(created, 0, starts)
+        body = _append_block(created, 1, infos)
         return While(
             self._self(),
             created,
@@ -397,7 +438,7 @@ class ScfOps(Core):
             >>> with b.region():
             ...     buffer = b.alloca((8, 128), f32)
         """
-        infos = self._infos(results)
+        infos = self._infos(results, "tpu.region")
         if any(i.is_ref for i in infos):
             self.fail(ArityError, "refs cannot leave a region", op="tpu.region", hint="yield values")
         created = self._emit_many("tpu.region", infos, [], None, 1)

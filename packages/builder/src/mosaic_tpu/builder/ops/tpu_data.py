@@ -10,7 +10,6 @@ from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import HAS_REPEAT, tpu
 from mosaic_tpu.builder._core import Core
 from mosaic_tpu.builder._registry import op
-from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.enums import ReductionKind
@@ -30,14 +29,15 @@ _KIND_MEMBERS = {
 }
 
 
-def _native_kind(kind: ReductionKind | str) -> Any:
-    return getattr(tpu.ReductionKind, _KIND_MEMBERS[ReductionKind.of(kind)])
-
-
 class TpuDataOps(Core):
     """``tpu.*`` on vectors."""
 
+    def _native_kind(self, kind: ReductionKind | str, source: Value, name: str) -> Any:
+        member = self._member(ReductionKind, kind, name)
+        return getattr(tpu.ReductionKind, _KIND_MEMBERS[member])
+
     def _axis(self, axis: int, rank: int, name: str, *operands: Value) -> int:
+        axis = self._int(axis, name, "axis")
         if not -rank <= axis < rank:
             self.fail(ArityError, f"axis {axis} of a vector of rank {rank}", op=name, operands=operands,
                       hint="axes count from 0")  # fmt: skip
@@ -58,7 +58,8 @@ class TpuDataOps(Core):
             >>> b.iota((8, 128), i32, [1]).shape
             (8, 128)
         """
-        target, dims = tuple(shape), tuple(dimensions)
+        target, dims = self._shape(shape, "tpu.iota"), self._ints(dimensions, "tpu.iota", "dimensions")
+        dtype = self._dtype(dtype, "tpu.iota")
         if not dtype.is_int:
             self.fail(DTypeError, f"counts integers, not {dtype}", op="tpu.iota", hint="cast the result")
         if not dims or any(not 0 <= d < len(target) for d in dims):
@@ -81,7 +82,7 @@ class TpuDataOps(Core):
         """
         name = "tpu.bitcast"
         used = self._use_vector(source, name)
-        shape = source.shape
+        shape, dtype = source.shape, self._element(dtype, name)
         if dtype.bits != source.dtype.bits:
             if len(shape) < 2 or not dtype.bits:
                 self.fail(ShapeError, f"cannot change the width to {dtype}", op=name, operands=[source],
@@ -101,8 +102,8 @@ class TpuDataOps(Core):
             (1, 8, 128)
         """
         used = self._use_vector(source, "tpu.reshape")
-        target = tuple(shape)
-        if math.prod(target) != math.prod(source.shape):
+        target = self._shape(shape, "tpu.reshape")
+        if math.prod(target) != math.prod(source.shape) or not target:
             self.fail(ShapeError, f"{math.prod(source.shape)} elements do not make shape {target}", op="tpu.reshape",
                       operands=[source], hint="the number of elements must stay")  # fmt: skip
         return self._emit("tpu.reshape", self.types.vector(target, source.dtype), [used])
@@ -115,12 +116,12 @@ class TpuDataOps(Core):
             >>> b.repeat(b.ref_load(a.x), 1, 2).shape
             (8, 256)
         """
-        axis = self._axis(dimension, source.rank, "tpu.repeat", source)
-        if times < 1:
-            self.fail(AttributeValueError, f"{times} copies", op="tpu.repeat", operands=[source], hint="one or more")
+        used = self._use_vector(source, "tpu.repeat")
+        axis, times = self._axis(dimension, source.rank, "tpu.repeat", source), self._int(times, "tpu.repeat", "count")
+        if not 1 <= times <= 1 << 16:
+            self.fail(AttributeValueError, f"{times} copies", op="tpu.repeat", operands=[source], hint="from 1 to 65536")
         if not HAS_REPEAT:
             return source if times == 1 else self.concatenate([source] * times, axis)
-        used = self._use_vector(source, "tpu.repeat")
         shape = tuple(s * times if d == axis else s for d, s in enumerate(source.shape))
         attributes = {"dimension": self.types.integer(axis, 32), "times": self.types.integer(times, 32)}
         return self._emit("tpu.repeat", self.types.vector(shape, source.dtype), [used], attributes)
@@ -139,6 +140,7 @@ class TpuDataOps(Core):
             (16, 128)
         """
         name = "tpu.concatenate"
+        self._sequence(sources, name)
         if len(sources) < 2:
             self.fail(ArityError, f"{len(sources)} sources", op=name, operands=list(sources), hint="give two or more")
         used = [self._use_vector(s, name) for s in sources]
@@ -149,7 +151,7 @@ class TpuDataOps(Core):
             if s.dtype.mlir != first.dtype.mlir:
                 self.fail(DTypeError, f"element types {first.dtype} and {s.dtype} differ", op=name, operands=sources)
             if s.rank != first.rank or s.shape[:axis] + s.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]:
-                self.fail(ShapeError, f"shapes differ outside dimension {axis}", op=name, operands=sources, hint="")
+                self.fail(ShapeError, f"shapes differ outside dimension {axis}", op=name, operands=sources)
             total += s.shape[axis]
         shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
         attributes = {"dimension": self.types.integer(axis, 32)}
@@ -164,7 +166,7 @@ class TpuDataOps(Core):
             (128, 8)
         """
         used = self._use_vector(source, "tpu.transpose")
-        order = tuple(permutation)
+        order = self._ints(permutation, "tpu.transpose", "permutation")
         if sorted(order) != list(range(source.rank)):
             self.fail(ArityError, f"{order} is not a permutation of {source.rank} dimensions", op="tpu.transpose", operands=[source])
         info = self.types.vector(tuple(source.shape[p] for p in order), source.dtype)
@@ -179,10 +181,12 @@ class TpuDataOps(Core):
             (8, 128)
         """
         used = self._use_vector(source, "tpu.broadcast_in_sublanes")
+        lane = self._int(lane, "tpu.broadcast_in_sublanes", "lane")
         if not 0 <= lane < source.shape[-1]:
             self.fail(AttributeValueError, f"lane {lane}", op="tpu.broadcast_in_sublanes", operands=[source],
                       hint="lanes count the last dimension")  # fmt: skip
-        info = self.types.vector(tuple(shape) if shape is not None else source.shape, source.dtype)
+        target = self._shape(shape, "tpu.broadcast_in_sublanes") if shape is not None else source.shape
+        info = self.types.vector(target, source.dtype)
         return self._emit("tpu.broadcast_in_sublanes", info, [used], {"lane": self.types.integer(lane, 32)})
 
     @op("tpu.dynamic_rotate", source="b.rotate(src, opts)")
@@ -208,7 +212,12 @@ class TpuDataOps(Core):
         if amount._info is not self.types.scalar(dt.i32):
             self.fail(DTypeError, "the amount must be an i32 scalar", op=name, operands=[source, amount])
         if (stride is None) != (stride_dimension is None):
-            self.fail(ArityError, "stride and stride_dimension go together", op=name, operands=[source])
+            self.fail(ArityError, "stride and stride_dimension go together", op=name, operands=[source], hint="give both")
+        if stride is not None and stride_dimension is not None:
+            stride = self._int(stride, name, "stride")
+            stride_dimension = self._axis(stride_dimension, source.rank, name, source)
+            if not -(1 << 31) <= stride < 1 << 31:
+                self.fail(AttributeValueError, f"stride {stride}", op=name, operands=[source], hint="it is an i32")
         created = self._native(
             "DynamicRotateOp", name, used, shift, axis, stride=stride, stride_dimension=stride_dimension
         )
@@ -224,7 +233,8 @@ class TpuDataOps(Core):
             >>> b.rotate(b.ref_load(a.x), 3, 1).shape
             (8, 128)
         """
-        return self.dynamic_rotate(source, self._constant(amount, self.types.scalar(dt.i32)), dimension, stride, stride_dimension)
+        shift = self._constant(self._int(amount, "tpu.dynamic_rotate", "amount"), self.types.scalar(dt.i32))
+        return self.dynamic_rotate(source, shift, dimension, stride, stride_dimension)
 
     # --- reductions, scans, sorts -----------------------------------------------------------------------------------
 
@@ -238,8 +248,8 @@ class TpuDataOps(Core):
         """
         used = self._use_vector(source, "tpu.all_reduce")
         axis = self._axis(dimension, source.rank, "tpu.all_reduce", source)
-        with self.types.context:
-            created = self._native("AllReduceOp", "tpu.all_reduce", source.type, used, axis, _native_kind(kind))
+        member = self._native_kind(kind, source, "tpu.all_reduce")
+        created = self._native("AllReduceOp", "tpu.all_reduce", source.type, used, axis, member)
         return Value(created.results[0], source._info, self._scope)
 
     @op("tpu.reduce_index", source="b.reduceIndex(input, kind, axis)", traits=("reduction", "pure"))
@@ -253,11 +263,14 @@ class TpuDataOps(Core):
         name = "tpu.reduce_index"
         used = self._use_vector(source, name)
         dim = self._axis(axis, source.rank, name, source)
-        if ReductionKind.of(kind) not in (ReductionKind.ARG_MAX, ReductionKind.ARG_MIN):
+        if self._member(ReductionKind, kind, name) not in (ReductionKind.ARG_MAX, ReductionKind.ARG_MIN):
             self.fail(AttributeValueError, f"{kind!r} finds no index", op=name, operands=[source], hint="arg_max or arg_min")
-        info: TypeInfo = self.types.vector(source.shape[:dim] + source.shape[dim + 1 :], dt.i32)
-        with self.types.context:
-            created = self._native("ReduceIndexOp", name, info.ir, used, dim, _native_kind(kind))
+        rest = source.shape[:dim] + source.shape[dim + 1 :]
+        if not rest:
+            self.fail(ShapeError, "a vector of rank 1 has no dimension left", op=name, operands=[source],
+                      hint="shape_cast to (1, n) and reduce axis 1")  # fmt: skip
+        info = self.types.vector(rest, dt.i32)
+        created = self._native("ReduceIndexOp", name, info.ir, used, dim, self._native_kind(kind, source, name))
         return Value(created.results[0], info, self._scope)
 
     @op("tpu.scan", source="b.scan(input, kind, mask)", traits=("reduction", "pure"))
@@ -271,8 +284,8 @@ class TpuDataOps(Core):
         used = self._use_vector(source, "tpu.scan")
         axis = self._axis(dimension, source.rank, "tpu.scan", source)
         masked = None if mask is None else self._use_vector(mask, "tpu.scan")
-        with self.types.context:
-            created = self._native("ScanOp", "tpu.scan", source.type, used, _native_kind(kind), axis, mask=masked)
+        member = self._native_kind(kind, source, "tpu.scan")
+        created = self._native("ScanOp", "tpu.scan", source.type, used, member, axis, mask=masked)
         return Value(created.results[0], source._info, self._scope)
 
     @op("tpu.sort", source="b.sort(keys, values, mask, .{ .descending })", traits=("pure",))
@@ -288,11 +301,11 @@ class TpuDataOps(Core):
         """
         used = [self._use_vector(v, "tpu.sort") for v in (keys, values)]
         if keys.shape != values.shape:
-            self.fail(ShapeError, "keys and values differ in shape", op="tpu.sort", operands=[keys, values], hint="")
+            self.fail(ShapeError, "keys and values differ in shape", op="tpu.sort", operands=[keys, values])
         mask_info = self.types.vector(keys.shape, dt.i1)
         masked = None if mask is None else self._use_vector(mask, "tpu.sort")
         created = self._native(
-            "SortOp", "tpu.sort", mask_info.ir, keys.type, values.type, *used, mask=masked, descending=descending or None
+            "SortOp", "tpu.sort", mask_info.ir, keys.type, values.type, *used, mask=masked, descending=bool(descending) or None
         )
         infos = (mask_info, keys._info, values._info)
         first, second, third = (Value(r, i, self._scope) for r, i in zip(created.results, infos, strict=True))
@@ -300,7 +313,7 @@ class TpuDataOps(Core):
 
     # --- numeric -------------------------------------------------------------------------------------------------------
 
-    @op("tpu.reciprocal", source="b.reciprocal(x) / b.reciprocalOpts(x, .{ .approximate })", traits=("elementwise", "pure"))
+    @op("tpu.reciprocal", source="b.reciprocal(x)", traits=("elementwise", "pure"))
     def reciprocal(self, x: Value, *, approximate: bool = False, full_range: bool = False) -> Value:
         """``1 / x`` of a float vector: `pl.reciprocal`.
 
@@ -317,9 +330,19 @@ class TpuDataOps(Core):
         if not x.dtype.is_float:
             self.fail(DTypeError, "needs float elements", op="tpu.reciprocal", operands=[x])
         created = self._native(
-            "ReciprocalOp", "tpu.reciprocal", used, approx=approximate or None, full_range=full_range or None
+            "ReciprocalOp", "tpu.reciprocal", used, approx=bool(approximate) or None, full_range=bool(full_range) or None
         )
         return Value(created.results[0], x._info, self._scope)
+
+    @op("tpu.reciprocal", source="b.reciprocalOpts(x, .{ .approximate })", traits=("elementwise", "pure"))
+    def reciprocal_opts(self, x: Value, *, approximate: bool = False, full_range: bool = False) -> Value:
+        """The guide's name for `reciprocal` with its options.
+
+        Example:
+            >>> b.reciprocal_opts(b.ref_load(a.x), approximate=True).dtype
+            f32
+        """
+        return self.reciprocal(x, approximate=approximate, full_range=full_range)
 
     @op("tpu.assume_multiple", source="pl.multiple_of(x, n)")
     def assume_multiple(self, value: Value, multiple: int) -> Value:
@@ -330,7 +353,8 @@ class TpuDataOps(Core):
             i32
         """
         used = self._use(value, "tpu.assume_multiple")
-        if multiple < 1 or value.is_shaped or value.dtype.is_float:
+        multiple = self._int(multiple, "tpu.assume_multiple", "multiple")
+        if not 1 <= multiple < 1 << 31 or value.is_shaped or value.dtype.is_float:
             self.fail(AttributeValueError, f"{value!r} cannot be a multiple of {multiple}", op="tpu.assume_multiple",
                       operands=[value], hint="an integer or index scalar, and a positive number")  # fmt: skip
         attributes = {"multiple": self.types.integer(multiple, 32)}

@@ -23,7 +23,7 @@ class TpuDmaOps(Core):
             hint = "take one with sems.at[i]: b.pallas.at(sems, i)" if dtype.kind == "semaphore" else "declare a Sem or SemArray"
             self.fail(KindError, "a single semaphore is needed", op=name, operands=[value], hint=hint)
         if dma is not None and dma != (dtype is dt.dma_semaphore):
-            self.fail(DTypeError, f"needs a {'DMA' if dma else 'regular'} semaphore", op=name, operands=[value], hint="")
+            self.fail(DTypeError, f"needs a {'DMA' if dma else 'regular'} semaphore", op=name, operands=[value])
         return used
 
     def _i32(self, value: Value | int, name: str) -> ir.Value:
@@ -32,7 +32,13 @@ class TpuDmaOps(Core):
             if value._info.ir is not self.types.element(dt.i32):
                 self.fail(DTypeError, "needs an i32 scalar", op=name, operands=[value])
             return used
-        return self._constant(value, self.types.scalar(dt.i32))._ir
+        return self._constant(self._int(value, name, "i32 operand"), self.types.scalar(dt.i32))._ir
+
+    def _i32_attribute(self, value: int, name: str, what: str) -> int:
+        found = self._int(value, name, what)
+        if not 0 <= found < 1 << 31:
+            self.fail(AttributeValueError, f"{what} {found}", op=name, hint="0 or more, and an i32")
+        return found
 
     @op("tpu.sem_alloc", source="b.semAlloc(.regular) / b.semAlloc(.dma)", traits=("semaphore",))
     def sem_alloc(self, kind: SemaphoreKind | str = SemaphoreKind.REGULAR, shape: tuple[int, ...] = ()) -> Value:
@@ -42,8 +48,10 @@ class TpuDmaOps(Core):
             >>> b.sem_alloc("dma").dtype
             dma_semaphore
         """
-        dtype = dt.dma_semaphore if SemaphoreKind.of(kind) is SemaphoreKind.DMA else dt.semaphore
-        return self._emit("tpu.sem_alloc", self.types.ref(shape, dtype, MemorySpace.SEMAPHORE_MEM), [])
+        dma = self._member(SemaphoreKind, kind, "tpu.sem_alloc") is SemaphoreKind.DMA
+        dtype = dt.dma_semaphore if dma else dt.semaphore
+        sizes = self._shape(shape, "tpu.sem_alloc")
+        return self._emit("tpu.sem_alloc", self.types.ref(sizes, dtype, MemorySpace.SEMAPHORE_MEM), [])
 
     @op("tpu.sem_barrier", source="b.semBarrier()", traits=("semaphore",))
     def sem_barrier(self) -> Value:
@@ -76,7 +84,7 @@ class TpuDmaOps(Core):
         used = self._semaphore(semaphore, "tpu.sem_wait")
         self._emit_void("tpu.sem_wait", [used, self._i32(amount, "tpu.sem_wait")])
 
-    @op("tpu.sem_signal", source="b.semSignal(sem, amount) / b.semSignalOpts(sem, amount, opts)", traits=("semaphore",))
+    @op("tpu.sem_signal", source="b.semSignal(sem, amount)", traits=("semaphore",))
     def sem_signal(
         self,
         semaphore: Value,
@@ -97,6 +105,22 @@ class TpuDmaOps(Core):
         sizes = (1, 1, *(int(i is not None) for i in ids))
         operands += [i for i in ids if i is not None]
         self._emit_void(name, operands, {"operandSegmentSizes": self.types.dense(sizes, 32)})
+
+    @op("tpu.sem_signal", source="b.semSignalOpts(sem, amount, .{ .device_id, .core_id })", traits=("semaphore",))
+    def sem_signal_opts(
+        self,
+        semaphore: Value,
+        amount: Value | int,
+        *,
+        device_id: Value | int | None = None,
+        core_id: Value | int | None = None,
+    ) -> None:
+        """The guide's name for `sem_signal` with its options.
+
+        Example:
+            >>> b.sem_signal_opts(b.sem_alloc(), 1, device_id=0)
+        """
+        self.sem_signal(semaphore, amount, device_id=device_id, core_id=core_id)
 
     @op("tpu.barrier", source="b.barrier(barrier_id)", traits=("semaphore",))
     def barrier(self, barrier_id: Value | int) -> None:
@@ -161,10 +185,11 @@ class TpuDmaOps(Core):
             >>> b.enqueue_dma(a.hbm, a.x, b.sem_alloc("dma"))
         """
         name = "tpu.enqueue_dma"
+        priority = self._i32_attribute(priority, name, "priority")
         operands, sizes = self._dma(
             name, source, target, (source_semaphore, target_semaphore), (device_id, core_id, subcore_id)
         )
-        key = (name, sizes, priority, strict_ordering)
+        key = (name, sizes, priority, bool(strict_ordering))
         attributes = self.types.named(*key)
         if attributes is None:
             attributes = {
@@ -213,12 +238,12 @@ class TpuDmaOps(Core):
             return
         name = "tpu.wait_dma"
         operands, sizes = self._dma(name, source, target, (source_semaphore, semaphore), (device_id, core_id, subcore_id))
-        key = (name, sizes, wait_target, strict_ordering)
+        key = (name, sizes, bool(wait_target), bool(strict_ordering))
         attributes = self.types.named(*key)
         if attributes is None:
             attributes = {
                 "operandSegmentSizes": self.types.dense(sizes, 32),
-                "wait_target": self.types.boolean(wait_target),
+                "wait_target": self.types.boolean(bool(wait_target)),
             }
             if strict_ordering:
                 attributes["strict_ordering"] = self.types.boolean(True)
@@ -284,7 +309,7 @@ class TpuDmaOps(Core):
             >>> b.iteration_bound(0).dtype
             i32
         """
-        attributes = {"dim": self.types.integer(dimension, 32)}
+        attributes = {"dim": self.types.integer(self._i32_attribute(dimension, "tpu.iteration_bound", "dimension"), 32)}
         return self._emit("tpu.iteration_bound", self.types.scalar(dt.i32), [], attributes)
 
     @op("tpu.delay", source="b.delay(cycles)", traits=("debug",))
@@ -303,8 +328,9 @@ class TpuDmaOps(Core):
         Example:
             >>> b.trace_start(10, "nd,md->nm"); b.trace_stop()
         """
-        if level < 0:
-            self.fail(AttributeValueError, f"level {level}", op="tpu.trace_start", hint="0 or more; Pallas uses 10")
+        level = self._i32_attribute(level, "tpu.trace_start", "level")
+        if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            self.fail(AttributeValueError, f"the message is {message!r}", op="tpu.trace_start", hint="a string")
         attributes = {"message": self.types.string(message), "level": self.types.integer(level, 32)}
         self._emit_void("tpu.trace_start", [], attributes)
 

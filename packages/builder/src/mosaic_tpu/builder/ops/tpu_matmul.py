@@ -92,17 +92,12 @@ class TpuMatmulOps(Core):
             >>> b.dot_dimension_numbers([1], [1], [0], [0], [0, 0, 1, 0]).lhs_contracting
             (1,)
         """
-        return DotDimensionNumbers(
-            tuple(lhs_contracting),
-            tuple(rhs_contracting),
-            tuple(lhs_non_contracting),
-            tuple(rhs_non_contracting),
-            tuple(output_order),
-            tuple(lhs_batch),
-            tuple(rhs_batch),
-        )
+        given = (
+            lhs_contracting, rhs_contracting, lhs_non_contracting, rhs_non_contracting, output_order, lhs_batch, rhs_batch
+        )  # fmt: skip
+        return DotDimensionNumbers(*(self._ints(g, "dot_dimension_numbers", "dimensions") for g in given))
 
-    @op("tpu.matmul", source="k.matmul(lhs, rhs, acc) / k.matmulOpts(lhs, rhs, acc, opts)")
+    @op("tpu.matmul", source="k.matmul(lhs, rhs, acc)")
     def matmul(
         self,
         lhs: Value,
@@ -137,29 +132,65 @@ class TpuMatmulOps(Core):
         """
         name = "tpu.matmul"
         used = [self._use_vector(v, name) for v in (lhs, rhs, acc)]
+        member = None if precision is None else self._member(Precision, precision, name)
         if dimension_numbers is None:
             if lhs.rank != 2 or rhs.rank != 2:
                 self.fail(ShapeError, "ranks other than 2 need dimension_numbers", op=name, operands=[lhs, rhs, acc],
                           hint="b.pallas.dot_general takes JAX's dimension numbers")  # fmt: skip
             contracting = ((0 if transpose_lhs else 1,), (1 if transpose_rhs else 0,))
             dimension_numbers = DotDimensionNumbers.of(2, 2, contracting)
+        elif not isinstance(dimension_numbers, DotDimensionNumbers):  # pyright: ignore[reportUnnecessaryIsInstance]
+            self.fail(AttributeValueError, f"dimension numbers {dimension_numbers!r}", op=name, operands=[lhs, rhs, acc],
+                      hint="b.dot_dimension_numbers(…), or b.pallas.dot_general")  # fmt: skip
         self._check_matmul(lhs, rhs, acc, dimension_numbers)
-        key = (name, dimension_numbers, precision, transpose_lhs_hint)
+        transpose_lhs_hint = bool(transpose_lhs_hint)
+        key = (name, dimension_numbers, member, transpose_lhs_hint)
         attributes = self.types.named(*key)
         if attributes is None:
             attributes = {
                 "dimension_numbers": self.types.parse(dimension_numbers.mlir),
                 "transpose_lhs_hint": self.types.boolean(transpose_lhs_hint),
             }
-            if precision is not None:
-                text = f"#tpu.contract_precision<{Precision.of(precision).value}>"
-                attributes["precision"] = self.types.parse(text)
+            if member is not None:
+                attributes["precision"] = self.types.parse(f"#tpu.contract_precision<{member.value}>")
             self.types.name(attributes, *key)
         return self._emit(name, acc._info, used, attributes)
+
+    @op("tpu.matmul", source="k.matmulOpts(lhs, rhs, acc, .{ .transpose_lhs, .transpose_rhs, .precision })")
+    def matmul_opts(
+        self,
+        lhs: Value,
+        rhs: Value,
+        acc: Value,
+        *,
+        transpose_lhs: bool = False,
+        transpose_rhs: bool = False,
+        precision: Precision | str | None = None,
+        dimension_numbers: DotDimensionNumbers | None = None,
+    ) -> Value:
+        """The guide's name for `matmul` with its options.
+
+        Example:
+            >>> x = b.zeros((8, 128), bf16)
+            >>> b.matmul_opts(x, x, b.zeros((8, 8), f32), transpose_rhs=True, precision="bf16").shape
+            (8, 8)
+        """
+        return self.matmul(
+            lhs,
+            rhs,
+            acc,
+            transpose_lhs=transpose_lhs,
+            transpose_rhs=transpose_rhs,
+            precision=precision,
+            dimension_numbers=dimension_numbers,
+        )
 
     def _check_matmul(self, lhs: Value, rhs: Value, acc: Value, numbers: DotDimensionNumbers) -> None:
         name = "tpu.matmul"
         operands = [lhs, rhs, acc]
+        dims = (*numbers.lhs_contracting, *numbers.rhs_contracting, *numbers.lhs_batch, *numbers.rhs_batch, *numbers.output_order)
+        if any(d < 0 for d in dims):
+            self.fail(AttributeValueError, f"{numbers.mlir} counts from the end", op=name, operands=operands, hint="count from 0")
         try:
             contracted = [(lhs.shape[i], rhs.shape[j]) for i, j in zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True)]
             batched = [(lhs.shape[i], rhs.shape[j]) for i, j in zip(numbers.lhs_batch, numbers.rhs_batch, strict=True)]
@@ -173,5 +204,7 @@ class TpuMatmulOps(Core):
                               hint="check transpose_lhs, transpose_rhs or dimension_numbers")  # fmt: skip
         if acc.shape != shape:
             self.fail(ShapeError, f"acc must have the product's shape {shape}", op=name, operands=operands, hint="b.zeros(shape, f32)")
-        if lhs.dtype.is_float != rhs.dtype.is_float or lhs.dtype.is_float != acc.dtype.is_float:
-            self.fail(DTypeError, "mixes float and integer operands", op=name, operands=operands)
+        is_float = lhs.dtype.is_float or rhs.dtype.is_float
+        if is_float != acc.dtype.is_float:
+            self.fail(DTypeError, f"acc is {acc.dtype}, the product {'a float' if is_float else 'an integer'}", op=name,
+                      operands=operands, hint="an i32 acc where both operands are integers, else an f32 acc")  # fmt: skip

@@ -52,7 +52,7 @@ class TpuMemoryOps(VectorOps):
         starts = self._indices(ref, indices, name)
         masks = self._mask(mask, found, name)
         attributes = {
-            "strides": self.types.dense(tuple(strides), 32),
+            "strides": self.types.dense(self._sublane_strides(ref, strides, name), 32),
             "operandSegmentSizes": self.types.dense((1, len(starts), len(masks)), 32),
         }
         return self._emit(name, self.types.vector(found, ref.dtype), [used, *starts, *masks], attributes)
@@ -66,7 +66,7 @@ class TpuMemoryOps(VectorOps):
         """
         self.vector_store(ref, value)
 
-    @op("tpu.vector_store", source="b.vectorStoreAt / b.refStoreOpts(ref, value, indices, opts)", traits=("store",))
+    @op("tpu.vector_store", source="tpu.vector_store", traits=("store",))
     def vector_store(
         self,
         ref: Value,
@@ -98,11 +98,12 @@ class TpuMemoryOps(VectorOps):
         self._vector_shape(ref, value._info.shape, name)
         starts = self._indices(ref, indices, name)
         masks = self._mask(mask, value._info.shape, name)
-        key = (name, len(starts), len(masks), tuple(strides), add)
+        steps = self._sublane_strides(ref, strides, name)
+        key = (name, len(starts), len(masks), steps, bool(add))
         attributes = self.types.named(*key)
         if attributes is None:
             attributes = {
-                "strides": self.types.dense(tuple(strides), 32),
+                "strides": self.types.dense(steps, 32),
                 "operandSegmentSizes": self.types.dense((1, 1, len(starts), len(masks)), 32),
             }
             if add:
@@ -119,14 +120,37 @@ class TpuMemoryOps(VectorOps):
         """
         self.vector_store(ref, value, indices)
 
+    @op("tpu.vector_store", source="b.refStoreOpts(ref, value, indices, .{ .strides, .mask, .add })", traits=("store",))
+    def ref_store_opts(
+        self,
+        ref: Value,
+        value: Value,
+        indices: Indices = (),
+        *,
+        strides: Sequence[int] = (),
+        mask: Value | None = None,
+        add: bool = False,
+    ) -> None:
+        """The guide's name for `vector_store` with its options.
+
+        Example:
+            >>> b.ref_store_opts(a.x, b.zeros((8, 128), f32), add=True)
+        """
+        self.vector_store(ref, value, indices, mask=mask, strides=strides, add=add)
+
+    def _sublane_strides(self, ref: Value, strides: Sequence[int], name: str) -> tuple[int, ...]:
+        """Strides of a tpu.vector_load or vector_store: none, or one a dimension."""
+        steps = self._ints(strides, name, "strides")
+        return self._strides(ref, steps, name) if steps else ()
+
     def _strides(self, ref: Value, strides: Sequence[int], name: str) -> tuple[int, ...]:
-        steps = tuple(strides)
-        if len(steps) != ref.rank or any(s < 1 for s in steps):
+        steps = self._ints(strides, name, "strides")
+        if len(steps) != ref.rank or any(not 1 <= s < 1 << 31 for s in steps):
             self.fail(ArityError, f"strides {steps} for a ref of rank {ref.rank}", op=name, operands=[ref],
                       hint="give one positive stride a dimension")  # fmt: skip
         return steps
 
-    @op("tpu.strided_load", source="b.stridedLoad / b.stridedLoadShape(ref, indices, strides, shape)", traits=("load",))
+    @op("tpu.strided_load", source="b.stridedLoad(ref, indices, strides)", traits=("load",))
     def strided_load(
         self, ref: Value, indices: Indices, strides: Sequence[int], shape: Sequence[int] | None = None
     ) -> Value:
@@ -148,10 +172,22 @@ class TpuMemoryOps(VectorOps):
         whole = tuple(-(-s // t) for s, t in zip(ref.shape, steps, strict=True))
         found = self._vector_shape(ref, shape if shape is not None else whole, name)
         if any((n - 1) * t >= s for n, t, s in zip(found, steps, ref.shape, strict=True)):
-            self.fail(ShapeError, f"shape {found} with strides {steps} leaves the ref", op=name, operands=[ref], hint="")
+            self.fail(ShapeError, f"shape {found} with strides {steps} leaves the ref", op=name, operands=[ref])
         starts = self._indices(ref, indices, name)
         info = self.types.vector(found, ref.dtype)
         return self._emit(name, info, [used, *starts], {"strides": self.types.dense(steps, 32)})
+
+    @op("tpu.strided_load", source="b.stridedLoadShape(ref, indices, strides, result_shape)", traits=("load",))
+    def strided_load_shape(
+        self, ref: Value, indices: Indices, strides: Sequence[int], shape: Sequence[int]
+    ) -> Value:
+        """`strided_load` with the result's shape given: for half rows and the like.
+
+        Example:
+            >>> b.strided_load_shape(a.x, [0, 0], [2, 1], (2, 128)).shape
+            (2, 128)
+        """
+        return self.strided_load(ref, indices, strides, shape)
 
     @op("tpu.strided_store", source="b.stridedStore(ref, value, indices, strides)", traits=("store",))
     def strided_store(self, ref: Value, value: Value, indices: Indices, strides: Sequence[int]) -> None:
@@ -188,6 +224,8 @@ class TpuMemoryOps(VectorOps):
         name = "tpu.memref_slice"
         used = self._use_ref(ref, name)
         shape = ref._info.shape
+        self._sequence(offsets, name)
+        self._sequence(sizes, name)
         if not len(offsets) == len(sizes) == len(shape):
             self.fail(ArityError, f"{len(offsets)} offsets and {len(sizes)} sizes for rank {ref.rank}", op=name, operands=[ref])
         i32 = self.types.scalar(dt.i32)
@@ -198,19 +236,21 @@ class TpuMemoryOps(VectorOps):
                 if offset._info.ir is not i32.ir:
                     self.fail(DTypeError, "offsets must be i32", op=name, operands=[ref, offset], hint="b.index_cast(v, i32)")
             else:
-                starts.append(self._constant(offset, i32)._ir)
+                starts.append(self._constant(self._int(offset, name, "offset"), i32)._ir)
         static, dynamic = list[int](), list[ir.Value]()
         for size, dim in zip(sizes, shape, strict=True):
             if isinstance(size, Value):
                 dynamic.append(self._use(size, name))
+                if size._info.ir is not i32.ir:
+                    self.fail(DTypeError, "sizes must be i32", op=name, operands=[ref, size], hint="b.index_cast(v, i32)")
                 static.append(DYNAMIC)
-            elif 0 < size <= dim or dim == DYNAMIC:
+            elif 0 < self._int(size, name, "size") <= dim or (dim == DYNAMIC and size > 0):
                 static.append(size)
             else:
-                self.fail(ShapeError, f"size {size} of a dimension of {dim}", op=name, operands=[ref], hint="")
+                self.fail(ShapeError, f"size {size} of a dimension of {dim}", op=name, operands=[ref])
         for offset, size, dim in zip(offsets, sizes, shape, strict=True):
             if isinstance(offset, int) and isinstance(size, int) and not 0 <= offset <= dim - size and dim != DYNAMIC:
-                self.fail(ShapeError, f"offset {offset} with size {size} leaves a dimension of {dim}", op=name, operands=[ref], hint="")
+                self.fail(ShapeError, f"offset {offset} with size {size} leaves a dimension of {dim}", op=name, operands=[ref])
         info = self.types.ref(tuple(static), ref._info.dtype, ref._info.space)  # pyright: ignore[reportArgumentType]
         key = (name, len(starts), len(dynamic))
         attributes = self.types.named(*key)
@@ -233,11 +273,13 @@ class TpuMemoryOps(VectorOps):
             >>> b.memref_squeeze(b.memref_slice(a.x, [0, 0], [1, 128]), (128,)).shape
             (128,)
         """
+        self._use_ref(ref, "tpu.memref_squeeze")
+        target = self._ints(shape, "tpu.memref_squeeze", "shape")
         kept = [s for s in ref.shape if s != 1]
-        if [s for s in shape if s != 1] != kept or len(tuple(shape)) >= ref.rank:
-            self.fail(ShapeError, f"{tuple(shape)} does not drop size-1 dimensions only", op="tpu.memref_squeeze",
-                      operands=[ref], hint="")  # fmt: skip
-        return self._view("tpu.memref_squeeze", ref, shape)
+        if [s for s in target if s != 1] != kept or len(target) >= ref.rank:
+            self.fail(ShapeError, f"{target} does not drop size-1 dimensions only", op="tpu.memref_squeeze",
+                      operands=[ref])  # fmt: skip
+        return self._view("tpu.memref_squeeze", ref, target)
 
     @op("tpu.memref_reshape", source="b.memRefReshape(mem_ref, result_shape)")
     def memref_reshape(self, ref: Value, shape: Sequence[int]) -> Value:
@@ -247,12 +289,14 @@ class TpuMemoryOps(VectorOps):
             >>> b.memref_reshape(a.x, (2, 4, 128)).shape
             (2, 4, 128)
         """
-        if math.prod(shape) != math.prod(ref.shape):
-            self.fail(ShapeError, f"{math.prod(ref.shape)} elements do not make shape {tuple(shape)}",
+        self._use_ref(ref, "tpu.memref_reshape")
+        target = self._shape(shape, "tpu.memref_reshape")
+        if math.prod(target) != math.prod(ref.shape):
+            self.fail(ShapeError, f"{math.prod(ref.shape)} elements do not make shape {target}",
                       op="tpu.memref_reshape", operands=[ref], hint="the number of elements must stay")  # fmt: skip
-        return self._view("tpu.memref_reshape", ref, shape)
+        return self._view("tpu.memref_reshape", ref, target)
 
-    @op("tpu.memref_bitcast", source="b.memRefBitcast / b.memRefBitcastShape(mem_ref, result_shape, dtype)")
+    @op("tpu.memref_bitcast", source="b.memRefBitcast(mem_ref, dtype)")
     def memref_bitcast(self, ref: Value, dtype: DType, shape: Sequence[int] | None = None) -> Value:
         """A view with another element type; a change of width scales the second-to-last dimension.
 
@@ -267,17 +311,28 @@ class TpuMemoryOps(VectorOps):
         """
         name = "tpu.memref_bitcast"
         self._use_ref(ref, name)
+        dtype = self._dtype(dtype, name)
         old, new = ref.dtype.bits, dtype.bits
         found = ref.shape
-        if not new:
-            self.fail(DTypeError, f"cannot view memory as {dtype}", op=name, operands=[ref], hint="")
+        if not new or not old:
+            self.fail(DTypeError, f"cannot view memory as {dtype}", op=name, operands=[ref])
         if old != new:
             if ref.rank < 2 or ref.shape[-2] * old % new:
-                self.fail(ShapeError, f"the second-to-last dimension does not divide into {dtype}", op=name, operands=[ref], hint="")
+                self.fail(ShapeError, f"the second-to-last dimension does not divide into {dtype}", op=name, operands=[ref])
             found = (*ref.shape[:-2], ref.shape[-2] * old // new, ref.shape[-1])
-        if shape is not None and tuple(shape) != found:
-            self.fail(ShapeError, f"viewed as {dtype} the shape is {found}, not {tuple(shape)}", op=name, operands=[ref], hint="")
+        if shape is not None and self._shape(shape, name) != found:
+            self.fail(ShapeError, f"viewed as {dtype} the shape is {found}, not {tuple(shape)}", op=name, operands=[ref])
         return self._view(name, ref, found, dtype)
+
+    @op("tpu.memref_bitcast", source="b.memRefBitcastShape(mem_ref, result_shape, dtype)")
+    def memref_bitcast_shape(self, ref: Value, shape: Sequence[int], dtype: DType) -> Value:
+        """`memref_bitcast` with the result's shape given and checked.
+
+        Example:
+            >>> b.memref_bitcast_shape(b.alloca((64, 128), bf16), (32, 128), i32).dtype
+            i32
+        """
+        return self.memref_bitcast(ref, dtype, shape)
 
     @op("tpu.assume_layout", source="b.assumeLayout(src)")
     def assume_layout(self, source: Value) -> Value:
@@ -289,5 +344,5 @@ class TpuMemoryOps(VectorOps):
         """
         used = self._use(source, "tpu.assume_layout")
         if not source.is_shaped:
-            self.fail(AttributeValueError, "a scalar has no layout", op="tpu.assume_layout", operands=[source], hint="")
+            self.fail(AttributeValueError, "a scalar has no layout", op="tpu.assume_layout", operands=[source])
         return self._emit("tpu.assume_layout", source._info, [used])

@@ -24,6 +24,7 @@ class VectorOps(Core):
     def _indices(self, ref: Value, indices: Indices, name: str) -> list[ir.Value]:
         """Index operands, one fresh zero a dimension when none are given."""
         rank = len(ref._info.shape)
+        self._sequence(indices, name)
         if not indices:
             indices = (0,) * rank
         if len(indices) != rank:
@@ -32,12 +33,12 @@ class VectorOps(Core):
         return [self._index(i, name) for i in indices]
 
     def _vector_shape(self, ref: Value, shape: Sequence[int] | None, name: str) -> tuple[int, ...]:
-        found = ref._info.shape if shape is None else tuple(shape)
+        found = ref._info.shape if shape is None else self._shape(shape, name)
         if len(found) != len(ref._info.shape) or not found:
             self.fail(ShapeError, f"a slice of shape {found} from a ref of rank {ref.rank}", op=name, operands=[ref],
                       hint="loads keep the rank: use size 1 for an indexed dimension, then shape_cast")  # fmt: skip
         if any(s > r for s, r in zip(found, ref._info.shape, strict=True)):
-            self.fail(ShapeError, f"a slice of shape {found} is larger than the ref", op=name, operands=[ref], hint="")
+            self.fail(ShapeError, f"a slice of shape {found} is larger than the ref", op=name, operands=[ref])
         return found
 
     def _vmem(self, ref: Value, name: str) -> ir.Value:
@@ -62,7 +63,7 @@ class VectorOps(Core):
         """
         return self.vector_load(ref)
 
-    @op("vector.load", source="b.vectorLoadAt(ref, indices) / b.vectorLoadShape(ref, indices, shape)", traits=("load",))
+    @op("vector.load", source="vector.load", traits=("load",))
     def vector_load(self, ref: Value, indices: Indices = (), shape: Sequence[int] | None = None) -> Value:
         """A slice of a VMEM ref, contiguous in every dimension.
 
@@ -114,9 +115,12 @@ class VectorOps(Core):
             (8, 128)
         """
         used = self._use(source, "vector.broadcast")
-        target = tuple(shape)
+        target = self._shape(shape, "vector.broadcast")
         if source.is_ref:
             self.fail(KindError, "a ref is not a value", op="vector.broadcast", operands=[source], hint="load it first")
+        if not target or source._info.dtype is dt.index:
+            self.fail(ShapeError if not target else DTypeError, f"no vector<{target}> of {source.dtype}", op="vector.broadcast",
+                      operands=[source], hint="vectors have one dimension or more, of numbers")  # fmt: skip
         aligned = target[len(target) - source.rank :] if source.rank else ()
         if source.rank > len(target) or any(s not in (1, t) for s, t in zip(source.shape, aligned, strict=True)):
             self.fail(ShapeError, f"does not broadcast to {target}", op="vector.broadcast", operands=[source],
@@ -135,7 +139,7 @@ class VectorOps(Core):
             (1, 8, 128)
         """
         used = self._use_vector(source, "vector.shape_cast")
-        target = tuple(shape)
+        target = self._shape(shape, "vector.shape_cast")
         if math.prod(target) != math.prod(source.shape) or not target:
             self.fail(ShapeError, f"{math.prod(source.shape)} elements do not make shape {target}",
                       op="vector.shape_cast", operands=[source], hint="the number of elements must stay")  # fmt: skip
@@ -154,11 +158,11 @@ class VectorOps(Core):
             ()
         """
         used = self._use_vector(source, "vector.extract")
-        at = tuple(position)
+        at = self._ints(position, "vector.extract", "position")
         if len(at) > source.rank:
             self.fail(ArityError, f"{len(at)} positions for rank {source.rank}", op="vector.extract", operands=[source])
         if any(not 0 <= p < s for p, s in zip(at, source.shape, strict=False)):
-            self.fail(ShapeError, f"position {at} is outside", op="vector.extract", operands=[source], hint="")
+            self.fail(ShapeError, f"position {at} is outside", op="vector.extract", operands=[source])
         rest = source.shape[len(at) :]
         info = self.types.vector(rest, source.dtype) if rest else self.types.scalar(source.dtype)
         return self._emit("vector.extract", info, [used], {"static_position": self.types.dense(at, 64)})
@@ -181,12 +185,13 @@ class VectorOps(Core):
         """
         name = "vector.extract_strided_slice"
         used = self._use_vector(source, name)
-        steps = tuple(strides) if strides is not None else (1,) * source.rank
+        offsets, sizes = self._ints(offsets, name, "offsets"), self._shape(sizes, name)
+        steps = self._ints(strides, name, "strides") if strides is not None else (1,) * source.rank
         if not len(offsets) == len(sizes) == len(steps) == source.rank:
             self.fail(ArityError, f"offsets, sizes and strides must have {source.rank} entries", op=name, operands=[source])
         for o, s, t, d in zip(offsets, sizes, steps, source.shape, strict=True):
             if o < 0 or s < 1 or t < 1 or o + (s - 1) * t >= d:
-                self.fail(ShapeError, f"slice {tuple(offsets)} + {tuple(sizes)} is outside", op=name, operands=[source], hint="")
+                self.fail(ShapeError, f"slice {tuple(offsets)} + {tuple(sizes)} is outside", op=name, operands=[source])
         attributes = {
             key: ir.ArrayAttr.get([self.types.integer(int(v), 64) for v in values], self.types.context)
             for key, values in (("offsets", offsets), ("sizes", sizes), ("strides", steps))
@@ -202,6 +207,7 @@ class VectorOps(Core):
             (8, 256)
         """
         used = self._use_vector(source, "vector.bitcast")
+        dtype = self._element(dtype, "vector.bitcast")
         bits = source.shape[-1] * source.dtype.bits
         if not dtype.bits or bits % dtype.bits:
             self.fail(DTypeError, f"{bits} bits a row do not divide into {dtype}", op="vector.bitcast", operands=[source])
@@ -224,9 +230,9 @@ class VectorOps(Core):
             (8,)
         """
         name = "vector.multi_reduction"
-        combining = CombiningKind.of(kind)
+        combining = self._member(CombiningKind, kind, name)
         used = self._use_vector(source, name)
-        dims = tuple(axes)
+        dims = self._ints(axes, name, "axes")
         if not dims or len(set(dims)) != len(dims) or any(not 0 <= d < source.rank for d in dims):
             self.fail(ArityError, f"axes {dims} of a vector of rank {source.rank}", op=name, operands=[source],
                       hint="give each reduced dimension once, counted from 0")  # fmt: skip
@@ -236,15 +242,19 @@ class VectorOps(Core):
         if acc._info.ir is not info.ir:
             wrong = ShapeError if acc.shape != rest else DTypeError
             self.fail(wrong, f"the start value must be {info}", op=name, operands=[source, acc], hint="use b.zeros or b.full")
-        floats = combining.value.endswith("f")
-        if floats != source.dtype.is_float and combining not in (CombiningKind.ADD, CombiningKind.MUL):
-            self.fail(DTypeError, f"{combining.value} does not combine {source.dtype}", op=name, operands=[source])
+        self._check_combining(combining, source, name)
         attributes = self.types.named(name, combining, dims)
         if attributes is None:
             kind_attribute = self.types.parse(f"#vector.kind<{combining.value}>")
             attributes = {"kind": kind_attribute, "reduction_dims": self.types.dense(dims, 64)}
             self.types.name(attributes, name, combining, dims)
         return self._emit(name, info, [used, start], attributes)
+
+    def _check_combining(self, kind: CombiningKind, source: Value, name: str) -> None:
+        floats = kind.value.endswith("f")
+        if floats != source.dtype.is_float and kind not in (CombiningKind.ADD, CombiningKind.MUL):
+            self.fail(DTypeError, f"{kind.value} does not combine {source.dtype}", op=name, operands=[source],
+                      hint="maximumf and minimumf are of floats, maxsi, and, … of integers")  # fmt: skip
 
     @op("vector.reduction", source="b.vectorReductionFlat(kind, src)", traits=("reduction", "pure"))
     def vector_reduction_flat(self, kind: CombiningKind | str, source: Value) -> Value:
@@ -254,29 +264,33 @@ class VectorOps(Core):
             >>> b.vector_reduction_flat("add", b.zeros((128,), f32)).shape
             ()
         """
-        combining = CombiningKind.of(kind)
+        combining = self._member(CombiningKind, kind, "vector.reduction")
         used = self._use_vector(source, "vector.reduction")
         if source.rank != 1:
             self.fail(ShapeError, "needs a 1-D vector", op="vector.reduction", operands=[source], hint="use multi_reduction")
+        self._check_combining(combining, source, "vector.reduction")
         attributes = {"kind": self.types.parse(f"#vector.kind<{combining.value}>")}
         return self._emit("vector.reduction", self.types.scalar(source.dtype), [used], attributes)
 
-    @op("vector.create_mask", source="b.createMask(low_bounds, high_bounds, shape)")
+    @op("vector.create_mask", "tpu.create_mask", source="b.createMask(low_bounds, high_bounds, shape)")
     def create_mask(self, low: Indices, high: Indices, shape: Sequence[int]) -> Value:
         """``i1`` mask that holds where ``low <= position < high`` in every dimension.
 
-        Emits one ``vector.create_mask`` when all of ``low`` are the int 0, else the difference of two.
+        Emits ``vector.create_mask`` when all of ``low`` are the int 0, else ``tpu.create_mask``.
 
         Example:
             >>> b.create_mask([0, 0], [4, 128], (8, 128)).dtype
             i1
         """
-        if all(isinstance(v, int) and v == 0 for v in low):
-            return self.range_mask(high, shape)
         name = "tpu.create_mask"
-        if not len(low) == len(high) == len(tuple(shape)):
-            self.fail(ArityError, f"{len(low)} and {len(high)} bounds for shape {tuple(shape)}", op=name)
-        info = self.types.vector(tuple(shape), dt.i1)
+        self._sequence(low, name)
+        self._sequence(high, name)
+        target = self._shape(shape, name)
+        if not len(low) == len(high) == len(target):
+            self.fail(ArityError, f"{len(low)} and {len(high)} bounds for shape {target}", op=name)
+        if all(isinstance(v, int) and v == 0 for v in low):
+            return self.range_mask(high, target)
+        info = self.types.vector(target, dt.i1)
         lows, highs = [self._index(v, name) for v in low], [self._index(v, name) for v in high]
         return self._emit(name, info, [*lows, *highs])
 
@@ -288,7 +302,8 @@ class VectorOps(Core):
             >>> b.range_mask([4, 128], (8, 128)).shape
             (8, 128)
         """
-        target = tuple(shape)
+        target = self._shape(shape, "vector.create_mask")
+        self._sequence(limits, "vector.create_mask")
         if len(limits) != len(target):
             self.fail(ArityError, f"{len(limits)} limits for shape {target}", op="vector.create_mask")
         info = self.types.vector(target, dt.i1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import DTypeError, KindError, ShapeError
+from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, ShapeError
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
@@ -27,8 +28,29 @@ class Idioms:
                 if operand._info.is_ref:
                     self._b.fail(KindError, "a ref is not a value", op=op, operands=operands, hint="load it first: ref[...]")
 
+    def _value(self, x: Value, op: str) -> Value:
+        """A scalar or vector of this builder: no number, no ref."""
+        self._b._use(x, op)
+        if x._info.is_ref:
+            self._b.fail(KindError, "a ref is not a value", op=op, operands=[x], hint="load it first: ref[...]")
+        return x
+
+    def _callable(self, op: str, *functions: object) -> None:
+        for function in functions:
+            if not callable(function):
+                self._b.fail(KindError, f"{function!r} is not a function", op=op, hint="pass a function of the carry")
+
+    def _axes(self, axis: int | Sequence[int], rank: int, op: str, x: Value) -> tuple[int, ...]:
+        """Axes, negative ones counted from the end, each once."""
+        b = self._b
+        axes = (axis,) if isinstance(axis, int) else b._ints(axis, op, "axes")
+        found = tuple(a % rank for a in axes if -rank <= a < rank)
+        if len(found) != len(axes) or len(set(found)) != len(axes):
+            b.fail(ArityError, f"axes {axes} of rank {rank}", op=op, operands=[x], hint="each axis once, from -rank to rank - 1")
+        return found
+
     def _const(self, value: Number, dtype: DType) -> Value:
-        return self._b._constant(value, self._b.types.scalar(dtype))
+        return self._b._constant(value, self._b.types.scalar(self._b._data_type(dtype, "arith.constant")))
 
     def _own_number(self, value: Number) -> Value:
         """A number at a jit boundary: its own JAX dtype (int → i32, float → f32), not its neighbour's."""

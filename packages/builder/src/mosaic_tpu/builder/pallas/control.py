@@ -21,7 +21,7 @@ class ControlIdioms(Idioms):
 
     def _predicate(self, condition: Value, op: str) -> Value:
         """``i1 → i32 → != 0``: the branch index of `lax.cond`."""
-        self._check(op, condition)
+        self._value(condition, op)
         if condition.dtype is not dt.i1 or condition.is_shaped:
             self._b.fail(DTypeError, "the condition must be an i1 scalar", op=op, operands=[condition], hint="compare first")
         index = self._b.extui(condition, dt.i32)
@@ -53,6 +53,7 @@ class ControlIdioms(Idioms):
             >>> b.pallas.cond(b.lift(1) < 2, lambda: (b.lift(3),), lambda: (b.lift(4),), [b.scalar_ty(i32)])[0].dtype
             i32
         """
+        self._callable("cond", on_true, on_false)
         with self._b.if_else(self._predicate(condition, "cond"), results) as choice:
             with choice.then:
                 choice.yield_then(*on_true())
@@ -61,6 +62,7 @@ class ControlIdioms(Idioms):
         return choice.results
 
     def _init(self, init: Sequence[Operand]) -> list[Value]:
+        self._b._sequence(init, "carry")
         return [v if isinstance(v, Value) else self._own_number(v) for v in init]
 
     @idiom("lax.while_loop(cond, body, init)", "scf.while", group="control", traits=("region",))
@@ -73,6 +75,7 @@ class ControlIdioms(Idioms):
             >>> b.pallas.while_loop(lambda i: i < 4, lambda i: (i + 1,), (0,))[0].dtype
             i32
         """
+        self._callable("while_loop", condition, body)
         with self._b.while_(self._init(init)) as loop:
             with loop.before:
                 carried = loop.before.carried
@@ -105,9 +108,10 @@ class ControlIdioms(Idioms):
             >>> b.pallas.fori_loop(0, 4, lambda i, s: (s + i,), (0,))[0].dtype
             i32
         """
+        self._callable("fori_loop", body)
         if isinstance(lower, int) and isinstance(upper, int):
             return self._static_loop(lower, upper - lower, body, init, unroll)
-        if unroll not in (1, False):
+        if unroll is not False and (isinstance(unroll, Value) or unroll != 1):
             self._b.fail(AttributeValueError, f"unroll={unroll} of a loop with run-time bounds", op="fori_loop",
                          hint="JAX refuses it too: unroll loops with static bounds")  # fmt: skip
         return self._dynamic_loop(lower, upper, body, init)

@@ -45,12 +45,13 @@ class DotIdioms(Idioms):
             >>> b.pallas.dot_general(x, x, (((1,), (1,)), ((), ())), preferred_element_type=f32).shape
             (8, 8)
         """
-        self._check("dot_general", lhs, rhs)
-        out = preferred_element_type or lhs.dtype
+        for value in (lhs, rhs):
+            self._b._use_vector(value, "dot_general")
+        out = lhs.dtype if preferred_element_type is None else self._b._element(preferred_element_type, "dot_general")
         for value in (lhs, rhs):
             if value.dtype.is_unsigned:
                 self._b.fail(DTypeError, "matmul takes signed integers or floats", op="dot_general", operands=[lhs, rhs])
-        contracting, batch = dimension_numbers
+        contracting, batch = self._dims(dimension_numbers, lhs, rhs)
         if self._is_matrix_vector(lhs, rhs, contracting, batch):
             return self._matrix_vector(lhs, rhs, out, preferred_element_type)
         numbers = DotDimensionNumbers.of(lhs.rank, rhs.rank, contracting, batch)
@@ -58,6 +59,22 @@ class DotIdioms(Idioms):
         return self._b.matmul(
             lhs, rhs, acc, dimension_numbers=numbers, precision=precision, transpose_lhs_hint=transpose_lhs_hint
         )
+
+    def _dims(self, dims: Dims, lhs: Value, rhs: Value) -> Dims:
+        """``((lhs contracting, rhs contracting), (lhs batch, rhs batch))``, checked."""
+        b = self._b
+        try:
+            (lc, rc), (lb, rb) = dims
+        except (TypeError, ValueError):
+            b.fail(AttributeValueError, f"dimension numbers {dims!r}", op="dot_general", operands=[lhs, rhs],
+                   hint="((lhs contracting, rhs contracting), (lhs batch, rhs batch))")  # fmt: skip
+        left, right = ((b._ints(lc, "dot_general", "axes"), b._ints(lb, "dot_general", "axes")),
+                       (b._ints(rc, "dot_general", "axes"), b._ints(rb, "dot_general", "axes")))  # fmt: skip
+        for value, axes in ((lhs, left[0] + left[1]), (rhs, right[0] + right[1])):
+            if any(not 0 <= a < value.rank for a in axes) or len(set(axes)) != len(axes):
+                b.fail(AttributeValueError, f"axes {axes} of rank {value.rank}", op="dot_general", operands=[lhs, rhs],
+                       hint="each axis once, counted from 0")  # fmt: skip
+        return (left[0], right[0]), (left[1], right[1])
 
     def _is_matrix_vector(
         self, lhs: Value, rhs: Value, contracting: tuple[Sequence[int], Sequence[int]], batch: tuple[Sequence[int], Sequence[int]]
@@ -116,7 +133,9 @@ class DotIdioms(Idioms):
             >>> b.pallas.einsum("nd,md->nm", x, x, preferred_element_type=f32).shape
             (8, 8)
         """
-        dims = _einsum_dims(spec)
+        for value in (lhs, rhs):
+            self._b._use_vector(value, "einsum")
+        dims = _einsum_dims(spec) if isinstance(spec, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if dims is None:
             self._b.fail(UnsupportedOpError, f"{spec!r} is not one product", op="einsum", operands=[lhs, rhs],
                          hint="the result must be batch, left, right dimensions in order")  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._compat import PALLAS_DROPS_IDENTITY_BITCAST
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
@@ -184,7 +185,7 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.logical_not(a.x[...] < 0.0).dtype
             i1
         """
-        self._check("logical_not", x)
+        self._value(x, "logical_not")
         if not x.dtype.is_int:
             self._b.fail(DTypeError, f"does not take {x.dtype}", op="logical_not", operands=[x])
         return self._b.xori(x, self._b._constant(-1, x._info))
@@ -270,7 +271,8 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.select(b.lift(1) < 2, 1, 0).dtype
             i32
         """
-        self._check("select", condition, on_true, on_false)
+        self._value(condition, "select")
+        self._check("select", on_true, on_false)
         like = next((v.dtype for v in (on_true, on_false) if isinstance(v, Value)), None)
         no = self._select_operand(on_false, like)
         yes = self._select_operand(on_true, like)
@@ -291,7 +293,8 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.where(a.x[...] < 0.0, a.x[...], 0).dtype
             f32
         """
-        self._check("where", condition, x, y)
+        self._value(condition, "where")
+        self._check("where", x, y)
         if condition.dtype is not dt.i1:
             self._b.fail(DTypeError, "the condition must be i1", op="where", operands=[condition], hint="compare first")
         first = x if isinstance(x, Value) else self._own_number(x)
@@ -332,10 +335,10 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.astype(a.x[...], bf16).dtype
             bf16
         """
-        source = x.dtype
+        self._value(x, "astype")
+        source, dtype = x.dtype, self._b._data_type(dtype, "astype")
         if source is dtype:
             return x
-        self._check("astype", x)
         if dtype.bits == 64:
             self._refuse_cast(x, dtype)
         if source is dt.i1 and dtype.is_float:
@@ -347,6 +350,22 @@ class ElementwiseIdioms(Idioms):
         if source.is_float and dtype.is_float and source.bits == dtype.bits:
             self._refuse_cast(x, dtype)
         return self._b.cast(x, dtype)
+
+    @idiom("pltpu.bitcast(x, dtype)", "tpu.bitcast", group="elementwise", traits=("pure",))
+    def bitcast(self, x: Value, dtype: DType) -> Value:
+        """`pltpu.bitcast`: the same bits; a change of width scales the second-to-last dimension.
+
+        Since jaxlib 0.12 nothing is emitted where the MLIR type stays (u8 to i8).
+
+        Example:
+            >>> b.pallas.bitcast(a.x[...], u32).dtype
+            u32
+        """
+        self._value(x, "bitcast")
+        dtype = self._b._element(dtype, "bitcast")
+        if x.dtype.mlir == dtype.mlir and PALLAS_DROPS_IDENTITY_BITCAST:
+            return Value(x._ir, self._b.types.like(x._info, dtype), x._scope)
+        return self._b.bitcast_to(x, dtype)
 
     def _refuse_cast(self, x: Value, dtype: DType) -> NoReturn:
         self._b.fail(UnsupportedOpError, f"Pallas has no conversion from {x.dtype} to {dtype}", op="astype", operands=[x],
@@ -373,6 +392,7 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.sign(b.lift(-3)).dtype
             i32
         """
+        self._value(x, "sign")
         if not x.dtype.is_int or x.dtype.is_unsigned or x.dtype is dt.i1:
             self._b.fail(UnsupportedOpError, f"sign of {x.dtype}", op="sign", operands=[x], hint="signed integers only")
         positive = self._b.extui(self._compare("gt", x, 0), x.dtype)
@@ -418,4 +438,6 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.cdiv(b.lift(7), 2).dtype
             i32
         """
-        return self.div(self.add(x, int(n) - 1), n)
+        self._value(x, "cdiv")
+        size = self._b._int(n, "cdiv", "divisor")
+        return self.div(self.add(x, size - 1), size)

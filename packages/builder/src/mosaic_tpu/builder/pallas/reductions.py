@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Number, Value
-from mosaic_tpu.builder.errors import ArityError, KindError, UnsupportedOpError
+from mosaic_tpu.builder.errors import UnsupportedOpError
 from mosaic_tpu.builder.pallas._base import Idioms
 
 type Axis = int | Sequence[int] | None
@@ -18,16 +18,11 @@ class ReductionIdioms(Idioms):
     """`jnp` reductions, with Pallas's dense start values and its detour to a scalar."""
 
     def _reduce(self, name: str, x: Value, axis: Axis, keepdims: bool, kinds: tuple[str, str], start: tuple[Number, Number]) -> Value:
-        self._check(name, x)
-        if not x.is_vector:
-            self._b.fail(KindError, "a vector is needed", op=name, operands=[x])
+        self._b._use_vector(x, name)
         if not (x.dtype.is_float or x.dtype is dt.i32):
             self._b.fail(UnsupportedOpError, f"Pallas reduces floats and i32, not {x.dtype}", op=name, operands=[x],
                          hint="cast to i32 or f32 first")  # fmt: skip
-        axes = tuple(range(x.rank)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-        if any(not -x.rank <= a < x.rank for a in axes) or len({a % x.rank for a in axes}) != len(axes):
-            self._b.fail(ArityError, f"axes {axes} of a vector of rank {x.rank}", op=name, operands=[x])
-        axes = tuple(sorted(a % x.rank for a in axes))
+        axes = tuple(range(x.rank)) if axis is None else tuple(sorted(self._axes(axis, x.rank, name, x)))
         kind, value = (kinds[1], start[1]) if x.dtype.is_float else (kinds[0], start[0])
         if len(axes) == x.rank and not keepdims:
             return self._to_scalar(x, kind, value)
@@ -62,6 +57,7 @@ class ReductionIdioms(Idioms):
             >>> b.pallas.sum(a.x[...], 1).shape, b.pallas.sum(a.x[...]).shape
             ((8,), ())
         """
+        self._b._use_vector(x, "sum")
         small = x.dtype.is_float and x.dtype.bits == 16
         wide = self._b.extf(x, dt.f32) if small else x
         total = self._reduce("sum", wide, axis, keepdims, ("add", "add"), (0, 0.0))

@@ -32,8 +32,10 @@ class RefIdioms(Idioms):
         """``ref.at[index]``: a view, emitted at each use. Same as ``ref.at[index]`` on the value itself.
 
         Example:
-            >>> b.pallas.at(a.x, (0,)).shape
+            >>> row = b.pallas.at(a.x, (0,))
+            >>> row.shape
             (128,)
+            >>> b.pallas.async_copy(b.pallas.at(a.hbm, (0,)), row, b.sem_alloc("dma")).start()
         """
         return self._view(ref, "at").at[index]
 
@@ -228,7 +230,8 @@ class RefIdioms(Idioms):
     def _check_mask(self, base: Value, stored: Value, mask: Value) -> None:
         self._check("store", mask)
         if mask.dtype is not dt.i1 or mask.shape != stored.shape:
-            self._b.fail(ShapeError, f"the mask must be i1 of shape {stored.shape}", op="store", operands=[base, mask], hint="")
+            self._b.fail(ShapeError, f"the mask must be i1 of shape {stored.shape}", op="store", operands=[base, mask],
+                         hint="compare values of that shape")  # fmt: skip
         if base.dtype.bits != 32:
             self._b.fail(DTypeError, "masked stores need 32-bit elements", op="store", operands=[base, mask],
                          hint="load, select and store instead")  # fmt: skip

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import ArityError, ShapeError
+from mosaic_tpu.builder.errors import ArityError, KindError, ShapeError
 from mosaic_tpu.builder.pallas._base import Idioms
+from mosaic_tpu.builder.views import Slice, parse_index
 
 
 class ShapeIdioms(Idioms):
@@ -23,8 +24,9 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.full((8, 128), -1.0, f32).shape
             (8, 128)
         """
-        scalar = value if isinstance(value, Value) else self._const(value, dtype)
-        return self._b.broadcast_to(scalar, shape) if tuple(shape) else scalar
+        target = self._b._shape(shape, "full")
+        scalar = self._value(value, "full") if isinstance(value, Value) else self._const(value, dtype)
+        return self._b.broadcast_to(scalar, target) if target else scalar
 
     @idiom("jnp.zeros(shape, dtype)", "arith.constant", "vector.broadcast", group="shapes")
     def zeros(self, shape: Sequence[int], dtype: DType) -> Value:
@@ -54,7 +56,7 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.broadcast_to(b.zeros((8, 1), f32), (8, 128)).shape
             (8, 128)
         """
-        target = tuple(shape)
+        target = self._b._shape(shape, "broadcast_to")
         value = x if isinstance(x, Value) else self._own_number(x)
         self._check("broadcast_to", value)
         if value.shape == target:
@@ -76,10 +78,10 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.reshape(a.x[...], (-1, 64)).shape
             (16, 64)
         """
-        self._check("reshape", x)
-        target = tuple(shape)
-        if target.count(-1) == 1:
-            rest = math.prod(s for s in target if s != -1)
+        self._value(x, "reshape")
+        target = self._b._ints(shape, "reshape", "shape")
+        rest = math.prod(s for s in target if s != -1)
+        if target.count(-1) == 1 and rest > 0:
             target = tuple(math.prod(x.shape) // rest if s == -1 else s for s in target)
         if target == x.shape:
             return x
@@ -97,12 +99,10 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.expand_dims(b.zeros((128,), f32), 1).shape
             (128, 1)
         """
-        self._check("expand_dims", x)
-        axes = (axis,) if isinstance(axis, int) else tuple(axis)
+        self._value(x, "expand_dims")
+        axes = (axis,) if isinstance(axis, int) else self._b._ints(axis, "expand_dims", "axes")
         rank = x.rank + len(axes)
-        if len({a % rank for a in axes}) != len(axes) or any(not -rank <= a < rank for a in axes):
-            self._b.fail(ArityError, f"axes {axes} of a result of rank {rank}", op="expand_dims", operands=[x])
-        at = {a % rank for a in axes}
+        at = self._axes(axes, rank, "expand_dims", x)
         sizes = iter(x.shape)
         shape = tuple(1 if d in at else next(sizes) for d in range(rank))
         return self._b.shape_cast(x, shape) if x.rank else self._b.broadcast_to(x, shape)
@@ -115,11 +115,11 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.squeeze(b.zeros((1, 128), f32)).shape
             (128,)
         """
-        self._check("squeeze", x)
-        axes = [d for d, s in enumerate(x.shape) if s == 1] if axis is None else [axis] if isinstance(axis, int) else list(axis)
-        at = {a % max(1, x.rank) for a in axes}
+        self._value(x, "squeeze")
+        at = [d for d, s in enumerate(x.shape) if s == 1] if axis is None else self._axes(axis, x.rank, "squeeze", x)
         if any(x.shape[a] != 1 for a in at):
-            self._b.fail(ShapeError, f"axes {axes} are not all of size 1", op="squeeze", operands=[x], hint="")
+            self._b.fail(ShapeError, f"axes {axis} are not all of size 1", op="squeeze", operands=[x],
+                         hint="only dimensions of size 1 can be dropped")  # fmt: skip
         if not at:
             return x
         shape = tuple(s for d, s in enumerate(x.shape) if d not in at)
@@ -135,8 +135,44 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.slice(a.x[...], (0, 0), (4, 128)).shape
             (4, 128)
         """
-        sizes = [hi - lo for lo, hi in zip(start, limit, strict=True)]
-        return self._b.extract_strided_slice(x, start, sizes, strides)
+        b = self._b
+        b._use_vector(x, "slice")
+        low, high = b._ints(start, "slice", "starts"), b._ints(limit, "slice", "limits")
+        steps = (1,) * len(low) if strides is None else b._ints(strides, "slice", "strides")
+        if not len(low) == len(high) == len(steps) == x.rank or any(s < 1 for s in steps):
+            b.fail(ArityError, f"starts {low}, limits {high}, strides {steps}", op="slice", operands=[x],
+                   hint="one entry a dimension; strides are positive")  # fmt: skip
+        sizes = [-(-(to - at) // by) for at, to, by in zip(low, high, steps, strict=True)]
+        return b.extract_strided_slice(x, low, sizes, strides)
+
+    @idiom("x[i, a:b]", "vector.extract_strided_slice", "vector.shape_cast", "vector.extract", group="shapes")
+    def index(self, x: Value, index: object) -> Value:
+        """``x[index]`` of a vector, as jnp indexes: a slice unless it is whole, then dropped and new dimensions.
+
+        Same as ``x[index]`` on the value itself. Takes ints, slices without steps, one ellipsis and ``None``.
+
+        Raises:
+            KindError: an index known at run time only, or a slice with a step, which Mosaic refuses.
+
+        Example:
+            >>> b.pallas.index(a.x[...], (2, slice(0, 64))).shape, a.x[...][:, None].shape
+            ((64,), (8, 1, 128))
+        """
+        self._b._use_vector(x, "index")
+        entries: tuple[object, ...] = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
+        found = parse_index(tuple(e for e in entries if e is not None), x.shape)
+        starts = [e.start if isinstance(e, Slice) else e for e in found.entries]
+        if any(isinstance(n, Value) for n in (*starts, *found.sizes)) or any(
+            isinstance(e, Slice) and e.stride != 1 for e in found.entries
+        ):
+            self._b.fail(KindError, "vectors are indexed with ints and slices without steps", op="index", operands=[x],
+                         hint="load that part from the ref instead: ref[b.pallas.ds(start, size)]")  # fmt: skip
+        part = x if found.sizes == x.shape else self._b.extract_strided_slice(x, starts, found.sizes)  # pyright: ignore[reportArgumentType]
+        dropped = [d for d, gone in enumerate(found.squeezed) if gone]
+        if dropped:
+            part = self.squeeze(part, dropped)
+        added = _new_axes(entries, x.rank)
+        return self.expand_dims(part, added) if added else part
 
     @idiom("lax.broadcasted_iota(dtype, shape, dim)", "tpu.iota", group="shapes")
     def broadcasted_iota(self, dtype: DType, shape: Sequence[int], dimension: int) -> Value:
@@ -146,9 +182,10 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.broadcasted_iota(i32, (8, 128), 1).shape
             (8, 128)
         """
-        if len(tuple(shape)) == 1:
-            return self._b.arange(tuple(shape)[0], dtype)
-        return self._b.iota(shape, dtype, (dimension,))
+        target = self._b._shape(shape, "broadcasted_iota")
+        if len(target) == 1 and dimension == 0:
+            return self._b.arange(target[0], dtype)
+        return self._b.iota(target, dtype, (dimension,))
 
     @idiom("jnp.arange(n)", "tpu.iota", "vector.shape_cast", group="shapes")
     def arange(self, n: int, dtype: DType) -> Value:
@@ -168,6 +205,7 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.concatenate([a.x[...], a.x[...]], 1).shape
             (8, 256)
         """
+        self._b._use_all(xs, "concatenate")
         return xs[0] if len(xs) == 1 else self._b.concatenate(xs, axis)
 
     @idiom("pl.multiple_of(x, n)", "tpu.assume_multiple", group="shapes")
@@ -178,4 +216,19 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.multiple_of(b.lift(8), 8).dtype
             i32
         """
-        return self._b.assume_multiple(x if isinstance(x, Value) else self._own_number(x), int(n))
+        multiple = self._b._int(n, "multiple_of", "multiple")
+        return self._b.assume_multiple(x if isinstance(x, Value) else self._own_number(x), multiple)
+
+
+def _new_axes(entries: Sequence[object], rank: int) -> list[int]:
+    """Where the ``None`` entries of an index stand in its result."""
+    axes: list[int] = []
+    at = 0
+    for entry in entries:
+        if entry is None:
+            axes.append(at)
+        if entry is ...:
+            at += rank - sum(e is not None and e is not ... for e in entries)
+        elif not isinstance(entry, int):
+            at += 1
+    return axes

@@ -1,0 +1,1 @@
+"""Benches: ratios measured in one run. `python -m conformance.bench`, or `nox -s bench`."""
