@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conformance.harness.attached import NO_TPU, tpu_attached
 from conformance.harness.report import Record, Report, packed
 
 _DEFAULT_FILE = ".conformance/report.json"
@@ -31,6 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Without a TPU there is nothing to collect of what runs on one; the summary says so."""
+    return True if collection_path.name == "test_on_tpu.py" and not tpu_attached() else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # a worker of pytest-xdist: its controller reports
         config.pluginmanager.register(_Reporter(config), "conformance-reporter")
@@ -52,3 +58,5 @@ class _Reporter:
             terminalreporter.section("conformance")
             terminalreporter.write_line(self._report.to_text())
             terminalreporter.write_line(f"\nwritten to {self._file}")
+            if not tpu_attached():
+                terminalreporter.write_line(NO_TPU)

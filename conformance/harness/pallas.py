@@ -173,6 +173,13 @@ def _renumbered(printed: str) -> str:
     return head + re.sub(r"%[\w#]+", lambda m: numbers.setdefault(m[0], f"%{len(numbers)}"), operands) + tail
 
 
+@contextlib.contextmanager
+def as_on_a_tpu(tpu_version: str = "v5e") -> Iterator[None]:
+    """Lower with JAX directly, as on a machine with a TPU of `tpu_version`; for timing, where `lower` does too much."""
+    with _tpu(tpu_version), _no_mesh():
+        yield
+
+
 _last_kind: str | None = None
 
 

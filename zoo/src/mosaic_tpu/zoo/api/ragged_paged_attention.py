@@ -135,7 +135,9 @@ def _config(
 def _number(name: str, value: object) -> float:
     if not isinstance(value, Real):
         raise InputError(
-            f"{name} is a {type(value).__name__}", op="ragged_paged_attention", hint="a Python number: it is part of the program"
+            f"{name} is a {type(value).__name__}",
+            op="ragged_paged_attention",
+            hint="a Python number: it is part of the program",
         )
     return float(value)
 

@@ -38,7 +38,6 @@ from mosaic_tpu.builder import (
     u32,
 )
 from mosaic_tpu.kernel import CallExtras, ConfigError, Kernel
-
 from mosaic_tpu.zoo.kernels._flash_attention import (
     LANES,
     LogitOptions,

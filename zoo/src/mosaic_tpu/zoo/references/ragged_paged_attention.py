@@ -28,7 +28,8 @@ def ragged_paged_attention(
         o_i = Σ_j softmax_j(cap(x_ij)) v_j     over j ≤ i, and j > i - sliding_window;   cap(x) = c tanh(x / c)
 
     Arguments: `q [tokens, q_heads, head_dim]`, `kv_pages [pages, page_size, 2 * kv_heads, head_dim]` with K of head h
-    at 2h and V at 2h + 1, `kv_lens [seqs]`, `page_indices [seqs, pages_per_seq]`, `cu_q_lens [seqs + 1]`, `num_seqs [1]`.
+    at 2h and V at 2h + 1, `kv_lens [seqs]`, `page_indices [seqs, pages_per_seq]`, `cu_q_lens [seqs + 1]`,
+    `num_seqs [1]`.
     Query head h uses KV head h // (q_heads / kv_heads). Hidden keys have no weight, or, where `mask_value` is given,
     that value added to their logits.
 

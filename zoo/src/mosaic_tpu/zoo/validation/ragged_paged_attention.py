@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from mosaic_tpu.kernel import InputError
 
-_OP = "ragged_paged_attention"
+
+def _refuse(summary: str, hint: str) -> NoReturn:
+    raise InputError(summary, op="ragged_paged_attention", hint=hint)
 
 
 def check_shapes(q: Any, kv_pages: Any, kv_lens: Any, page_indices: Any, cu_q_lens: Any, num_seqs: Any) -> None:
@@ -26,23 +28,22 @@ def check_shapes(q: Any, kv_pages: Any, kv_lens: Any, page_indices: Any, cu_q_le
     )
     for name, array, dimensions in ranks:
         if len(array.shape) != len(dimensions.split(", ")):
-            raise InputError(f"{name!r} has shape {array.shape}", op=_OP, hint=f"[{dimensions}]")
+            _refuse(f"{name!r} has shape {array.shape}", hint=f"[{dimensions}]")
     if q.shape[2] != kv_pages.shape[3]:
-        raise InputError(
-            f"head_dim is {q.shape[2]} in 'q' and {kv_pages.shape[3]} in 'kv_pages'", op=_OP, hint="pad one to the other"
-        )
+        _refuse(f"head_dim is {q.shape[2]} in 'q' and {kv_pages.shape[3]} in 'kv_pages'", hint="pad one to the other")
     if kv_pages.shape[2] % 2:
-        raise InputError(
-            f"'kv_pages' has {kv_pages.shape[2]} rows a token", op=_OP, hint="K and V of each head, interleaved: an even number"
+        _refuse(
+            f"'kv_pages' has {kv_pages.shape[2]} rows a token", hint="K and V of each head, interleaved: an even number"
         )
     seqs = page_indices.shape[0]
-    for name, array, shape in (("kv_lens", kv_lens, (seqs,)), ("cu_q_lens", cu_q_lens, (seqs + 1,)), ("num_seqs", num_seqs, (1,))):
+    lengths = (("kv_lens", kv_lens, (seqs,)), ("cu_q_lens", cu_q_lens, (seqs + 1,)), ("num_seqs", num_seqs, (1,)))
+    for name, array, shape in lengths:
         if tuple(array.shape) != shape:
-            raise InputError(f"{name!r} has shape {tuple(array.shape)}", op=_OP, hint=f"{shape}: 'page_indices' has {seqs} rows")
-    tables = (("kv_lens", kv_lens), ("page_indices", page_indices), ("cu_q_lens", cu_q_lens), ("num_seqs", num_seqs))
-    for name, array in tables:
+            _refuse(f"{name!r} has shape {tuple(array.shape)}", hint=f"{shape}: 'page_indices' has {seqs} rows")
+    tables = {"kv_lens": kv_lens, "page_indices": page_indices, "cu_q_lens": cu_q_lens, "num_seqs": num_seqs}
+    for name, array in tables.items():
         if array.dtype != np.int32:
-            raise InputError(f"{name!r} is {array.dtype}", op=_OP, hint="int32")
+            _refuse(f"{name!r} is {array.dtype}", hint="int32")
 
 
 def validate_ragged_paged_attention(
@@ -70,14 +71,15 @@ def validate_ragged_paged_attention(
         >>> tables = np.array([20], i32), np.array([[1, 0]], i32), np.array([0, 8], i32), np.array([1], i32)
         >>> validate_ragged_paged_attention(q, pages, *tables)
     """
-    for name, array in (("kv_lens", kv_lens), ("page_indices", page_indices), ("cu_q_lens", cu_q_lens), ("num_seqs", num_seqs)):
+    tables = {"kv_lens": kv_lens, "page_indices": page_indices, "cu_q_lens": cu_q_lens, "num_seqs": num_seqs}
+    for name, array in tables.items():
         if isinstance(array, jax.core.Tracer):
-            raise InputError(f"{name!r} is traced: its contents are not known", op=_OP, hint="call this outside of jit")
+            _refuse(f"{name!r} is traced: its contents are not known", hint="call this outside of jit")
     check_shapes(q, kv_pages, kv_lens, page_indices, cu_q_lens, num_seqs)
     max_seqs, pages_per_seq = page_indices.shape
     count = int(np.asarray(num_seqs)[0])
     if not 1 <= count <= max_seqs:
-        raise InputError(f"num_seqs is {count}", op=_OP, hint=f"from 1 to {max_seqs}, the rows of 'page_indices'")
+        _refuse(f"num_seqs is {count}", hint=f"from 1 to {max_seqs}, the rows of 'page_indices'")
     bounds = np.asarray(cu_q_lens)[: count + 1].astype(np.int64)
     lengths = np.asarray(kv_lens)[:count].astype(np.int64)
     _check_queries(bounds, q.shape[0])
@@ -87,27 +89,24 @@ def validate_ragged_paged_attention(
 
 def _check_queries(bounds: NDArray[np.int64], tokens: int) -> None:
     if bounds[0] != 0:
-        raise InputError(f"cu_q_lens starts with {bounds[0]}", op=_OP, hint="a cumulative sum that starts with 0")
+        _refuse(f"cu_q_lens starts with {bounds[0]}", hint="a cumulative sum that starts with 0")
     for seq in np.flatnonzero(np.diff(bounds) < 0)[:1]:
-        raise InputError(
-            f"cu_q_lens falls from {bounds[seq]} to {bounds[seq + 1]} at sequence {seq}", op=_OP, hint="it may only rise"
-        )
+        _refuse(f"cu_q_lens falls from {bounds[seq]} to {bounds[seq + 1]} at sequence {seq}", hint="it may only rise")
     if not 0 < bounds[-1] <= tokens:
-        raise InputError(f"the sequences have {bounds[-1]} queries together", op=_OP, hint=f"from 1 to {tokens}, the rows of 'q'")
+        _refuse(f"the sequences have {bounds[-1]} queries together", hint=f"from 1 to {tokens}, the rows of 'q'")
 
 
 def _check_lengths(bounds: NDArray[np.int64], lengths: NDArray[np.int64], page_size: int, pages_per_seq: int) -> None:
     for seq, (q_len, kv_len) in enumerate(zip(np.diff(bounds), lengths, strict=True)):
         if kv_len < 1:
-            raise InputError(f"sequence {seq} has {kv_len} tokens", op=_OP, hint="leave out sequences without tokens")
+            _refuse(f"sequence {seq} has {kv_len} tokens", hint="leave out sequences without tokens")
         if q_len > kv_len:
-            raise InputError(
-                f"sequence {seq} has {q_len} queries and {kv_len} tokens", op=_OP, hint="kv_lens counts the queries' own tokens"
+            _refuse(
+                f"sequence {seq} has {q_len} queries and {kv_len} tokens", hint="kv_lens counts the queries' own tokens"
             )
         if kv_len > pages_per_seq * page_size:
-            raise InputError(
+            _refuse(
                 f"sequence {seq} has {kv_len} tokens",
-                op=_OP,
                 hint=f"'page_indices' has room for {pages_per_seq} pages of {page_size} tokens",
             )
 
@@ -115,8 +114,9 @@ def _check_lengths(bounds: NDArray[np.int64], lengths: NDArray[np.int64], page_s
 def _check_pages(table: NDArray[np.int32], lengths: NDArray[np.int64], pages: int, page_size: int) -> None:
     used = np.arange(table.shape[1])[None, :] * page_size < lengths[:, None]
     for seq, column in np.argwhere(used & ((table < 0) | (table >= pages)))[:1]:
-        raise InputError(
-            f"page_indices[{seq}, {column}] is {table[seq, column]}", op=_OP, hint=f"from 0 to {pages - 1}, the pages of 'kv_pages'"
+        _refuse(
+            f"page_indices[{seq}, {column}] is {table[seq, column]}",
+            hint=f"from 0 to {pages - 1}, the pages of 'kv_pages'",
         )
 
 

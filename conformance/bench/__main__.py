@@ -1,0 +1,174 @@
+"""`python -m conformance.bench`: from config to body, as ratios to Pallas and to the floor, in one run.
+
+Every figure is a ratio of medians of CPU time of runs that take turns: the machine's noise falls on both sides. The floor
+creates the same ops from prepared types and attributes, and serializes them the same way (`conformance.bench.replay`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+
+from conformance.bench.replay import Replay
+from conformance.cases.kernels import CASES, KernelCase
+from conformance.harness import pallas
+from conformance.harness.report import to_table, versions
+from mosaic_tpu import zoo
+from mosaic_tpu.kernel import Kernel
+from mosaic_tpu.kernel._build import Target, run_kernel
+
+#: What issue and README promise: row, figure, bound.
+GOALS: Final = {
+    ("ragged_paged_attention", "Pallas lower / ours"): (10.0, "at least"),
+    ("ragged_paged_attention", "ours / floor"): (1.5, "at most"),
+    ("import", "builder / jax"): (0.4, "at most"),
+}
+PRESETS: Final = {
+    "matmul": ("default", "matmul-bf16-512"),
+    "gated_delta_net": ("qwen3-next", "gated_delta_net-qwen3-next"),
+    "ragged_paged_attention": ("llama-3-8b", "ragged_paged_attention-llama3-8b"),
+}
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Median milliseconds of each contestant."""
+
+    ms: Mapping[str, float]
+
+    def ratio(self, over: str, under: str) -> float:
+        """One contestant's time as a multiple of another's."""
+        return self.ms[over] / self.ms[under]
+
+
+def in_turns(contestants: Mapping[str, Callable[[], object]], repeats: int, show: Callable[[str], None]) -> Timed:
+    """Run each contestant in turn, ``repeats`` rounds; garbage is collected before each run and not within."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for number in range(repeats + 1):
+        show(f"round {number} of {repeats}")
+        for name, run in contestants.items():
+            gc.collect()
+            gc.disable()
+            start = time.process_time()
+            run()
+            elapsed = time.process_time() - start
+            gc.enable()
+            if number:  # the first round warms up
+                times[name].append(elapsed * 1e3)
+    return Timed({name: statistics.median(found) for name, found in times.items()})
+
+
+def kernel_contestants(kernel: Kernel[Any], cfg: Any, case: KernelCase) -> dict[str, Callable[[], object]]:
+    """Ours, the floor, Pallas's lowering alone, and its trace and lowering together."""
+    module = run_kernel(kernel.name, kernel.run, cfg)
+    replay = Replay(module.module)
+    target = Target(15, unzip=True)
+    expected = module.serialize(ir_version=15).body
+    if replay.run(15) != expected:
+        raise AssertionError(f"the floor of {kernel.name} emits other bytes")
+
+    def ours() -> None:
+        kernel.clear_cache()
+        kernel.build(cfg, target)
+
+    def trace() -> Any:
+        jax.clear_caches()
+        return jax.jit(case.theirs).trace(*case.args)
+
+    traced = [trace()]
+
+    def trace_and_lower() -> None:
+        trace().lower(lowering_platforms=("tpu",))
+
+    def lower() -> None:
+        traced[0].lower(lowering_platforms=("tpu",))
+
+    return {"ours": ours, "floor": lambda: replay.run(15), "lower": lower, "trace+lower": trace_and_lower}
+
+
+def bench_kernels(repeats: int, show: Callable[[str], None]) -> list[dict[str, Any]]:
+    """One row a kernel."""
+    cases = {case.id: case for case in CASES}
+    rows: list[dict[str, Any]] = []
+    for name, (preset, case_id) in PRESETS.items():
+        info = zoo.KERNELS[name]
+        cfg, case = info.presets[preset], cases[case_id]
+        with pallas.as_on_a_tpu():
+            contestants = kernel_contestants(info.kernel, cfg, case)
+            timed = in_turns(contestants, repeats, lambda text, n=name: show(f"{n}: {text}"))
+        ops = Replay(run_kernel(info.kernel.name, info.kernel.run, cfg).module).count
+        rows.append(
+            {
+                "kernel": name,
+                "config": preset,
+                "ops": ops,
+                "ours ms": round(timed.ms["ours"], 2),
+                "Pallas trace+lower / ours": round(timed.ratio("trace+lower", "ours"), 1),
+                "Pallas lower / ours": round(timed.ratio("lower", "ours"), 1),
+                "ours / floor": round(timed.ratio("ours", "floor"), 2),
+            }
+        )
+    return rows
+
+
+def bench_import(repeats: int, show: Callable[[str], None]) -> dict[str, Any]:
+    """The builder's import time as a share of jax's, each in a process of its own, in turns."""
+    times: dict[str, list[float]] = {"mosaic_tpu.builder": [], "jax": []}
+    for number in range(repeats + 1):
+        show(f"import: round {number} of {repeats}")
+        for module, found in times.items():
+            code = f"import time; t = time.process_time(); import {module}; print(time.process_time() - t)"
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            if number:
+                found.append(float(done.stdout))
+    builder, whole = (statistics.median(found) for found in times.values())
+    return {"import": "mosaic_tpu.builder", "ms": round(builder * 1e3), "builder / jax": round(builder / whole, 2)}
+
+
+def verdicts(kernels: list[dict[str, Any]], imports: dict[str, Any]) -> list[str]:
+    """One line a goal."""
+    rows = {row["kernel"]: row for row in kernels} | {"import": imports}
+    lines: list[str] = []
+    for (row, figure), (bound, which) in GOALS.items():
+        value = rows[row][figure]
+        met = value >= bound if which == "at least" else value <= bound
+        lines.append(f"{'met' if met else 'MISSED':7} {row}: {figure} is {value}, to be {which} {bound}")
+    return lines
+
+
+def main() -> None:
+    """Run everything, print the tables, write the JSON."""
+    parser = argparse.ArgumentParser(prog="conformance.bench", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=15, help="rounds a figure (default %(default)s)")
+    parser.add_argument("--json", type=Path, default=Path(".conformance/bench.json"), help="where the figures go")
+    options = parser.parse_args()
+
+    def show(text: str) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+    kernels = bench_kernels(options.repeats, show)
+    imports = bench_import(max(3, options.repeats // 3), show)
+    show("")
+    found = verdicts(kernels, imports)
+    print(f"from config to body\n{to_table(kernels)}\n\nimport\n{to_table([imports])}\n\n" + "\n".join(found))
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    report = {"schema": 1, "versions": versions(), "kernels": kernels, "import": imports, "goals": found}
+    options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    print(f"\nwritten to {options.json}")
+
+
+if __name__ == "__main__":
+    main()
