@@ -1,104 +1,227 @@
-"""Operators, casts, selects, integer division, math: over dtypes and over what stands on either side."""
+"""Operators, casts, selects, integer division, math: over element types and over what stands on either side."""
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jax import lax
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import tpu as pltpu
-
 from conformance.cases.cheat_sheet.pairs import Arg, Pairs, smem, vmem
-from mosaic_tpu.builder import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i1, i8, i16, i32, u8, u16, u32
+from mosaic_tpu.builder import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i4, i8, i16, i32, u8, u16, u32
 
 PAIRS = Pairs("elementwise")
 WORDS = (i32, u32)
 FLOATS = (f32, bf16)
+NUMBERS = (*WORDS, *FLOATS)
+#: What JAX calls our element types.
+JAX_NAMES = {
+    d: f"jnp.{d.numpy.name}" for d in (f32, bf16, f16, f8e4m3fn, f8e5m2, i4, i8, i16, i32, u8, u16, u32)
+}  # fmt: skip
 
-#: Python operators: the same function on both sides.
-OPERATORS = {
-    "+": ("add", lambda x, y: x + y, (*WORDS, *FLOATS)),
-    "-": ("sub", lambda x, y: x - y, (*WORDS, *FLOATS)),
-    "*": ("mul", lambda x, y: x * y, (*WORDS, *FLOATS)),
-    "/": ("true_divide", lambda x, y: x / y, FLOATS),
-    "//": ("floor_divide", lambda x, y: x // y, WORDS),
-    "%": ("remainder", lambda x, y: x % y, WORDS),
-    "&": ("bitwise_and", lambda x, y: x & y, WORDS),
-    "|": ("bitwise_or", lambda x, y: x | y, WORDS),
-    "^": ("bitwise_xor", lambda x, y: x ^ y, WORDS),
-    "<<": ("left_shift", lambda x, y: x << y, WORDS),
-    ">>": ("right_shift", lambda x, y: x >> y, WORDS),
-    "<": ("lt", lambda x, y: x < y, (*WORDS, *FLOATS)),
-    "<=": ("le", lambda x, y: x <= y, (*WORDS, *FLOATS)),
-    ">": ("gt", lambda x, y: x > y, (*WORDS, *FLOATS)),
-    ">=": ("ge", lambda x, y: x >= y, (*WORDS, *FLOATS)),
+#: Expressions of two operands: Pallas's, ours, the idiom of an operator, element types.
+BINARY = [
+    ("{} + {}", None, "add", NUMBERS),
+    ("{} - {}", None, "sub", NUMBERS),
+    ("{} * {}", None, "mul", NUMBERS),
+    ("{} / {}", None, "true_divide", FLOATS),
+    ("{} // {}", None, "floor_divide", WORDS),
+    ("{} % {}", None, "remainder", WORDS),
+    ("{} & {}", None, "bitwise_and", WORDS),
+    ("{} | {}", None, "bitwise_or", WORDS),
+    ("{} ^ {}", None, "bitwise_xor", WORDS),
+    ("{} << {}", None, "left_shift", WORDS),
+    ("{} >> {}", None, "right_shift", WORDS),
+    ("{} < {}", None, "lt", NUMBERS),
+    ("{} <= {}", None, "le", NUMBERS),
+    ("{} > {}", None, "gt", NUMBERS),
+    ("{} >= {}", None, "ge", NUMBERS),
+    ("jnp.equal({}, {})", "b.pallas.eq({}, {})", "eq", NUMBERS),
+    ("jnp.not_equal({}, {})", "b.pallas.ne({}, {})", "ne", NUMBERS),
+    ("jnp.minimum({}, {})", "b.pallas.minimum({}, {})", "minimum", NUMBERS),
+    ("jnp.maximum({}, {})", "b.pallas.maximum({}, {})", "maximum", NUMBERS),
+    ("lax.div({}, {})", "b.pallas.div({}, {})", "div", NUMBERS),
+    ("lax.rem({}, {})", "b.pallas.rem({}, {})", "rem", NUMBERS),
+]
+#: The guide's rows that are an expression of two operands.
+ROWS = {
+    ("div", "scalar-scalar"): "lax.div(a, b)",
+    ("rem", "scalar-scalar"): "lax.rem(a, b)",
+    ("lt", "vector-number"): "o_k < KEY_DIM",
+    ("lt", "vector-scalar"): "o_k < KEY_DIM",
 }
-#: Functions of two operands: Pallas's text, Pallas's function, the builder's name.
-FUNCTIONS = {
-    "eq": ("x == y", lambda x, y: x == y, (*WORDS, *FLOATS)),
-    "ne": ("x != y", lambda x, y: x != y, (*WORDS, *FLOATS)),
-    "minimum": ("jnp.minimum(x, y)", jnp.minimum, (*WORDS, *FLOATS)),
-    "maximum": ("jnp.maximum(x, y)", jnp.maximum, (*WORDS, *FLOATS)),
-    "div": ("lax.div(x, y)", lax.div, (*WORDS, *FLOATS)),
-    "rem": ("lax.rem(x, y)", lax.rem, (*WORDS, *FLOATS)),
-}
-#: Rows of the guide's cheat-sheet that are one function of two operands.
-ROWS = {("div", "scalar-scalar"): "lax.div(a, b)", ("rem", "scalar-scalar"): "lax.rem(a, b)", ("lt", "vector-number"): "o_k < KEY_DIM"}
 
 
-def _forms(dtype: DType, number: int | float) -> dict[str, tuple[dict[str, Arg], tuple[str, str]]]:
-    """What stands on the left and on the right: operands, and the two names in a text."""
-    vector, other, scalar, second = vmem(dtype), vmem(dtype), smem(dtype), smem(dtype)
+def _forms(dtype: DType) -> dict[str, tuple[str, str, dict[str, Arg]]]:
+    """What stands on the left and on the right."""
+    x, s = vmem(dtype), smem(dtype)
+    number = "2.5" if dtype.is_float else "3"
     forms = {
-        "vector-vector": ({"x": vector, "y": other}, ("x", "y")),
-        "vector-number": ({"x": vector}, ("x", str(number))),
-        "number-vector": ({"x": vector}, (str(number), "x")),
+        "vector-vector": ("x", "y", {"x": x, "y": x}),
+        "vector-row": ("x", "y", {"x": x, "y": vmem(dtype, (128,))}),
+        "vector-column": ("x", "y", {"x": x, "y": vmem(dtype, (8, 1))}),
+        "vector-number": ("x", number, {"x": x}),
+        "number-vector": (number, "x", {"x": x}),
     }
-    if dtype.bits == 32:  # narrower scalars do not exist in SMEM
+    if dtype.bits == 32:  # scalars have 32 bits
         forms |= {
-            "scalar-number": ({"s": scalar}, ("s", str(number))),
-            "number-scalar": ({"s": scalar}, (str(number), "s")),
-            "scalar-scalar": ({"s": scalar, "t": second}, ("s", "t")),
-            "vector-scalar": ({"x": vector, "s": scalar}, ("x", "s")),
-            "scalar-vector": ({"s": scalar, "x": vector}, ("s", "x")),
+            "scalar-number": ("s", number, {"s": s}),
+            "number-scalar": (number, "s", {"s": s}),
+            "scalar-scalar": ("s", "t", {"s": s, "t": s}),
+            "vector-scalar": ("x", "s", {"x": x, "s": s}),
+            "scalar-vector": ("s", "x", {"s": s, "x": x}),
         }
     return forms
 
 
-def _apply(function, names, number):
-    """A function of the operands that are not numbers."""
-    left, right = (n.isidentifier() for n in names)
-    if left and right:
-        return lambda **values: function(values[names[0]], values[names[1]])
-    if left:
-        return lambda **values: function(values[names[0]], number)
-    return lambda **values: function(number, values[names[1]])
+for theirs, ours, name, dtypes in BINARY:
+    for dtype in dtypes:
+        for form, (left, right, args) in _forms(dtype).items():
+            if name in ("div", "rem") and (form == "vector-row" or ("number" in form and dtype in (u32, bf16))):
+                continue  # lax promotes neither ranks nor the types of numbers
+            PAIRS.expression(
+                f"{name}-{form}-{dtype}",
+                theirs.format(left, right),
+                None if ours is None else ours.format(left, right),
+                uses=(name,),
+                row=ROWS.get((name, form)),
+                **args,
+            )
 
+# --- one operand -----------------------------------------------------------------------------------------------------
 
-def _operators() -> None:
-    for symbol, (name, function, dtypes) in OPERATORS.items():
-        for dtype in dtypes:
-            number = 2.5 if dtype.is_float else 3
-            for form, (args, names) in _forms(dtype, number).items():
-                if name.endswith("shift") and form.startswith("number"):
-                    continue
-                text = f"{names[0]} {symbol} {names[1]}"
-                PAIRS.generated(
-                    f"{name}-{form}-{dtype}", function, function, args, names, number, (text, text), (f"pallas.{name}",),
-                    ROWS.get((name, form)),
-                )  # fmt: skip
+#: Expressions of one operand: id, Pallas's, ours, the idiom of an operator, element types.
+UNARY = [
+    ("neg", "-x", None, ("neg",), NUMBERS),
+    ("not", "~x", None, ("logical_not",), WORDS),
+    ("abs", "jnp.abs(x)", "abs(x)", (), (i32, *FLOATS)),
+    ("sign", "jnp.sign(x)", "b.pallas.sign(x)", (), (i32,)),
+    ("square", "jnp.square(x)", "x * x", ("mul",), FLOATS),
+    ("exp", "jnp.exp(x)", "b.exp(x)", (), FLOATS),
+    ("exp2", "jnp.exp2(x)", "b.math_exp2(x)", (), (f32,)),
+    ("log", "jnp.log(x)", "b.log(x)", (), FLOATS),
+    ("sqrt", "jnp.sqrt(x)", "b.sqrt(x)", (), FLOATS),
+    ("rsqrt", "lax.rsqrt(x)", "b.rsqrt(x)", (), FLOATS),
+    ("tanh", "jnp.tanh(x)", "b.tanh(x)", (), FLOATS),
+    ("sin", "jnp.sin(x)", "b.sin(x)", (), (f32,)),
+    ("cos", "jnp.cos(x)", "b.cos(x)", (), (f32,)),
+    ("floor", "jnp.floor(x)", "b.floor(x)", (), (f32,)),
+    ("ceil", "jnp.ceil(x)", "b.ceil(x)", (), (f32,)),
+    ("round", "lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)", "b.roundeven(x)", (), (f32,)),
+    ("reciprocal-approx", "pl.reciprocal(x, approx=True)", "b.reciprocal(x, approximate=True)", (), (f32,)),
+    ("reciprocal", "pl.reciprocal(x)", "b.reciprocal(x)", (), (f32,)),
+    ("isnan", "jnp.isnan(x)", "b.pallas.ne(x, x)", (), (f32,)),
+]
+for name, theirs, ours, uses, dtypes in UNARY:
+    row = {"exp": "jnp.exp(b_g)"}.get(name)
+    for dtype in dtypes:
+        PAIRS.expression(f"{name}-vector-{dtype}", theirs, ours, uses=uses, row=row, x=vmem(dtype))
+        if dtype.bits == 32 and "reciprocal" not in name:  # which takes vectors only
+            PAIRS.expression(f"{name}-scalar-{dtype}", theirs, ours, uses=uses, row=row, x=smem(dtype))
 
+# --- integers --------------------------------------------------------------------------------------------------------
 
-def _functions() -> None:
-    for name, (shown, function, dtypes) in FUNCTIONS.items():
-        for dtype in dtypes:
-            number = 2.5 if dtype.is_float else 3
-            for form, (args, names) in _forms(dtype, number).items():
-                if name in ("div", "rem") and form in ("vector-scalar", "scalar-vector"):
-                    pass
-                left, right = names
-                theirs = shown.replace("x", "\0").replace("y", right).replace("\0", left) if shown[0] == "x" else (
-                    f"{shown.partition('(')[0]}({left}, {right})"
-                )
-                ours = f"b.pallas.{name}({left}, {right})"
-                PAIRS.generated(f"{name}-{form}-{dtype}", function, name, args, names, number, (theirs, ours), (),
-                                ROWS.get((name, form)))  # fmt: skip
+for n in (2, 8, 128):
+    PAIRS.expression(f"cdiv-scalar-{n}", f"pl.cdiv(s, {n})", f"b.pallas.cdiv(s, {n})", s=smem(i32))
+PAIRS.expression("cdiv-vector", "pl.cdiv(x, 8)", "b.pallas.cdiv(x, 8)", x=vmem(i32))
+PAIRS.expression("floor-divide-negative", "x // -4", uses=("floor_divide",), x=vmem(i32))
+PAIRS.expression("remainder-negative", "x % -4", uses=("remainder",), x=vmem(i32))
+PAIRS.expression("multiple-of", "pl.multiple_of(s, 8)", "b.pallas.multiple_of(s, 8)", s=smem(i32))
+PAIRS.expression("multiple-of-product", "pl.multiple_of(s * 8, 8)", "b.pallas.multiple_of(s * 8, 8)", s=smem(i32))
+
+# --- numbers: what their own type does beside an operand ---------------------------------------------------------------
+
+PAIRS.expression("int-beside-float", "x + 1", uses=("add",), x=vmem(f32))
+PAIRS.expression("int-beside-bf16", "x * 2", uses=("mul",), x=vmem(bf16))
+PAIRS.expression("infinity", "jnp.minimum(x, jnp.inf)", "b.pallas.minimum(x, float('inf'))", x=vmem(f32))
+PAIRS.expression("minus-zero", "x + (-0.0)", uses=("add",), x=vmem(f32))
+PAIRS.expression("small-number", "x + 1e-6", uses=("add",), x=vmem(f32))
+PAIRS.expression("numpy-f32", "x + np.float32(1.5)", uses=("add",), x=vmem(f32))
+PAIRS.expression("numpy-i32", "s + np.int32(7)", uses=("add",), s=smem(i32))
+PAIRS.expression("chain", "(x * 2.0 + 1.0) * x - 3.0", uses=("add", "mul", "sub"), x=vmem(f32))
+PAIRS.expression("same-twice", "x * x + x", uses=("add", "mul"), x=vmem(f32))
+
+# --- masks -----------------------------------------------------------------------------------------------------------
+
+for symbol, name in (("&", "bitwise_and"), ("|", "bitwise_or"), ("^", "bitwise_xor")):
+    both = {"x": vmem(f32), "y": vmem(f32)}
+    PAIRS.expression(f"mask-{name}", f"(x < 0.0) {symbol} (y < 1.0)", uses=(name, "lt"), **both)
+COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+for name, symbol in COMPARED.items():
+    PAIRS.expression(f"mask-{name}", f"(x < 0.0) {symbol} (y < 1.0)", f"b.pallas.{name}(x < 0.0, y < 1.0)",
+                     uses=("lt",), x=vmem(f32), y=vmem(f32))  # fmt: skip
+    PAIRS.expression(f"condition-{name}", f"(s > 0) {symbol} (s < 3)", f"b.pallas.{name}(s > 0, s < 3)",
+                     uses=("lt", "gt"), s=smem(i32))  # fmt: skip
+for name in ("eq", "ne"):
+    PAIRS.expression(f"mask-{name}-column", f"(x < 0.0) {COMPARED[name]} (c < 1.0)",
+                     f"b.pallas.{name}(x < 0.0, c < 1.0)", uses=("lt",), x=vmem(f32), c=vmem(f32, (8, 1)))  # fmt: skip
+PAIRS.expression("equal", "x == y", "x.eq(y)", uses=("eq",), x=vmem(f32), y=vmem(f32))
+PAIRS.expression("not-equal", "x != 0.0", "x.ne(0.0)", uses=("ne",), x=vmem(f32))
+PAIRS.expression("mask-not", "~(x < 0.0)", uses=("logical_not", "lt"), x=vmem(f32))
+PAIRS.expression("condition-and", "(s > 0) & (s < 3)", uses=("bitwise_and", "gt", "lt"), s=smem(i32))
+PAIRS.expression("condition-not", "~(s > 0)", uses=("logical_not", "gt"), s=smem(i32))
+PAIRS.expression("logical-and", "jnp.logical_and(s > 0, s < 3)", "(s > 0) & (s < 3)", uses=("bitwise_and",), s=smem(i32))
+PAIRS.expression("logical-or", "jnp.logical_or(s > 0, s < 3)", "(s > 0) | (s < 3)", uses=("bitwise_or",), s=smem(i32))
+PAIRS.expression("logical-not", "jnp.logical_not(s > 0)", "~(s > 0)", uses=("logical_not",), s=smem(i32))
+
+# --- selects ---------------------------------------------------------------------------------------------------------
+
+WHERE = [
+    ("vector-vector", "x < y, x, y", ("x", "y")),
+    ("vector-number", "x < y, x, {n}", ("x", "y")),
+    ("number-vector", "x < y, {n}, y", ("x", "y")),
+    ("number-number", "x < y, 1.0, 0.0", ("x", "y")),
+    ("int-int", "x < y, 1, 0", ("x", "y")),
+    ("float-int", "x < y, 1.0, 0", ("x", "y")),
+    ("infinity", "x < y, x, float('-inf')", ("x",)),
+]
+for dtype in NUMBERS:
+    number = "0.0" if dtype.is_float else "7"
+    for name, text, _ in WHERE:
+        if name == "infinity" and not dtype.is_float:
+            continue
+        text = text.format(n=number)
+        row = "jnp.where(mask, x, 0.0)" if name == "vector-number" else None
+        PAIRS.expression(f"where-{name}-{dtype}", f"jnp.where({text})", f"b.pallas.where({text})", row=row,
+                         uses=("lt",), x=vmem(dtype), y=vmem(dtype))  # fmt: skip
+for name, text in [
+    ("int-literal-into-float", "x < 0.0, x, 0"),
+    ("scalar-condition", "s > 0, x, 0.0"),
+    ("scalar-condition-vectors", "s > 0, x, x * 2.0"),
+    ("column-condition", "c > 0, x, 0.0"),
+    ("row-operand", "x > 0.0, x, r"),
+    ("column-operand", "x > 0.0, c, x"),
+]:
+    named = {"x": vmem(f32), "c": vmem(f32, (8, 1)), "r": vmem(f32, (1, 128)), "s": smem(i32)}
+    args = {n: a for n, a in named.items() if n in text.replace("0.0", "").split(",").__repr__()}
+    PAIRS.expression(f"where-{name}", f"jnp.where({text})", f"b.pallas.where({text})", **args)
+for name, text in [
+    ("scalars", "s > 0, s, 1"),
+    ("scalar-numbers", "s > 0, 2, 1"),
+    ("scalar-number-first", "s > 0, 2, s"),
+    ("two-scalars", "s > t, s, t"),
+]:
+    args = {"s": smem(i32), **({"t": smem(i32)} if "t" in text else {})}
+    PAIRS.expression(f"where-{name}", f"jnp.where({text})", f"b.pallas.where({text})", **args)
+PAIRS.expression("select", "lax.select(x < y, x, y)", "b.pallas.select(x < y, x, y)", x=vmem(f32), y=vmem(f32))
+PAIRS.expression("select-number", "lax.select(s > 0, s, 7)", "b.pallas.select(s > 0, s, 7)", s=smem(i32))
+PAIRS.expression("select-number-first", "lax.select(s > 0, 7, s)", "b.pallas.select(s > 0, 7, s)", s=smem(i32))
+
+# --- casts -----------------------------------------------------------------------------------------------------------
+
+SHAPES = {32: (8, 128), 16: (16, 128), 8: (32, 128), 4: (64, 128)}
+#: Pallas refuses them: floats of one width.
+REFUSED_CASTS = {(bf16, f16), (f16, bf16), (f8e4m3fn, f8e5m2), (f8e5m2, f8e4m3fn)}
+for source in JAX_NAMES:
+    for target, shown in JAX_NAMES.items():
+        if source is not target and (source, target) not in REFUSED_CASTS:
+            PAIRS.expression(f"astype-{source}-{target}", f"x.astype({shown})", f"b.pallas.astype(x, {target})",
+                             x=vmem(source, SHAPES[source.bits]))  # fmt: skip
+for dtype in (i32, u32, f32, bf16, i8, i16):
+    PAIRS.expression(f"astype-bool-{dtype}", f"(x > 0.0).astype({JAX_NAMES[dtype]})",
+                     f"b.pallas.astype(x > 0.0, {dtype})", uses=("gt",), x=vmem(f32))  # fmt: skip
+for dtype in (i32, u32, f32, bf16, i8):
+    PAIRS.expression(f"astype-{dtype}-bool", "x.astype(jnp.bool_)", "b.pallas.astype(x, i1)",
+                     x=vmem(dtype, SHAPES[dtype.bits]))  # fmt: skip
+for source, target in ((i32, f32), (f32, i32), (i32, u32), (u32, f32)):
+    PAIRS.expression(f"astype-scalar-{source}-{target}", f"s.astype({JAX_NAMES[target]})",
+                     f"b.pallas.astype(s, {target})", s=smem(source))  # fmt: skip
+PAIRS.expression("astype-scalar-bool-f32", "(s > 0).astype(jnp.float32)", "b.pallas.astype(s > 0, f32)", s=smem(i32))
+for source, target in ((f32, i32), (f32, u32), (i32, u32), (bf16, i16), (bf16, f32), (f32, bf16), (u8, i8), (i8, i32), (i32, i8)):
+    PAIRS.expression(f"bitcast-{source}-{target}", f"pltpu.bitcast(x, {JAX_NAMES[target]})",
+                     f"b.pallas.bitcast(x, {target})", x=vmem(source, (32, 128)))  # fmt: skip

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from types import FunctionType
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from mosaic_tpu import builder
 from mosaic_tpu.builder import (
     Builder,
     DType,
@@ -30,7 +30,6 @@ from mosaic_tpu.builder import (
     Scalar,
     Sem,
     SemArray,
-    Value,
     Window,
     as_dtype,
     i1,
@@ -175,7 +174,7 @@ class Pair:
         grid: bounds; the ids are named i, j, k.
         semantics: one a dimension of the grid.
         loaded: operands reach the snippets as values, and what they return is stored.
-        texts: what a cheat-sheet shows, where the functions are made by a program.
+        texts: the two expressions, where the functions are made of them.
         collective_id: of kernels that use the barrier semaphore.
     """
 
@@ -264,8 +263,12 @@ class Pair:
 
     # --- our side --------------------------------------------------------------------------------------------------
 
-    def kernel(self) -> Kernel[_Nothing]:
-        """Our kernel; `config` is its only config."""
+    def our_call(self) -> Callable[..., Any]:
+        """A function that calls our kernel, of the same arrays."""
+        kernel = self._kernel()
+        return lambda *arrays: kernel(cfg=_Nothing(), **dict(zip(kernel.inputs, arrays, strict=True)))
+
+    def _kernel(self) -> Kernel[_Nothing]:
         return Kernel(
             "kernel",
             _Nothing,
@@ -274,8 +277,6 @@ class Pair:
             run=self._run_ours,
             extras=CallExtras(collective_id=self.collective_id),
         )
-
-    config: Any = field(default=_Nothing(), repr=False)
 
     def _run_ours(self, b: Builder, _: _Nothing) -> None:
         ids = {name: Scalar(i32) for name in "ijk"[: len(self.grid or ())]}
@@ -307,57 +308,36 @@ def _parameters(function: Snippet) -> list[str]:
     return list(inspect.signature(function).parameters)
 
 
-# --- the text of a snippet -------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=32)
-def _functions_in(file: str) -> dict[int, list[tuple[ast.Lambda | ast.FunctionDef, str]]]:
-    with open(file, encoding="utf-8") as opened:
-        source = opened.read()
-    found: dict[int, list[tuple[Any, str]]] = {}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Lambda | ast.FunctionDef):
-            found.setdefault(node.lineno, []).append((node, source))
-    return found
+# --- snippets as text, text as snippets ------------------------------------------------------------------------------
 
 
 def text_of(function: Snippet) -> str:
-    """The body of a function, or the expression of a lambda, as it is written."""
-    assert isinstance(function, FunctionType)
-    code = function.__code__
-    positions = set(code.co_positions())
-    for node, source in _functions_in(code.co_filename).get(code.co_firstlineno, []):
-        body = node.body
-        if isinstance(body, list):
-            if node.name == code.co_name:
-                lines = source.splitlines()[body[0].lineno - 1 : body[-1].end_lineno]
-                return textwrap.dedent("\n".join(lines))
-        elif (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in positions:
-            return ast.get_source_segment(source, body) or ""
-    raise ValueError(f"{function} is in no source file")
+    """The body of a function, as it is written."""
+    source = textwrap.dedent(inspect.getsource(function))
+    body = ast.parse(source).body[0].body  # pyright: ignore[reportAttributeAccessIssue]
+    return textwrap.dedent("\n".join(source.splitlines()[body[0].lineno - 1 : body[-1].end_lineno]))
 
 
-# --- ways to write pairs ---------------------------------------------------------------------------------------------
+_PALLAS_NAMES: Final = {"jax": jax, "jnp": jnp, "lax": jax.lax, "np": np, "pl": pl, "pltpu": pltpu}
+_OUR_NAMES: Final = {**vars(builder), "np": np}
 
-_SHOWN: Final = {"f32": "f32", "bf16": "bf16"}
 
-
-def expression(
-    id: str, topic: str, pallas: Snippet, ours: Snippet | None = None, *, uses: Iterable[str] = (), **more: Any
-) -> Pair:
-    """A pair of expressions over loaded values; ``ours`` may be the very same function."""
-    options = {k: more.pop(k) for k in ("row", "texts", "grid") if k in more}
-    return Pair(id, topic, pallas, ours or pallas, more, uses=tuple(uses), loaded=True, **options)
+def _compiled(text: str, args: Mapping[str, Arg], names: Mapping[str, Any]) -> Snippet:
+    """A function whose body is the expression, of the operands it names and of ``b``."""
+    named = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+    used = [n for n in ("b", *args) if n in named]
+    return eval(f"lambda {', '.join(used)}: {text}", dict(names))
 
 
 class Pairs:
-    """A list of pairs, filled by classes that hold both functions.
+    """A list of pairs on one topic.
 
-    >>> PAIRS = Pairs("loads")
-    >>> @PAIRS.add(x=vmem(f32), o=out(f32))
-    ... class first_row:
-    ...     def pallas(x, o): ...
-    ...     def ours(b, x, o): ...
+    >>> pairs = Pairs("refs")
+    >>> pairs.expression("double", "x * 2", x=vmem(f32))
+    >>> @pairs.add(x=vmem(f32), o=out(f32))
+    ... class copy:
+    ...     def both(x, o):
+    ...         o[...] = x[...]
     """
 
     def __init__(self, topic: str) -> None:
@@ -367,25 +347,25 @@ class Pairs:
     def __iter__(self) -> Iterator[Pair]:
         return iter(self.pairs)
 
-    def expression(self, id: str, pallas: Snippet, ours: Snippet | None = None, **more: Any) -> None:
-        """Add a pair of expressions; operands by name among the keywords."""
-        self.pairs.append(expression(id, self.topic, pallas, ours, **more))
+    def expression(self, id: str, pallas: str, ours: str | None = None, **more: Any) -> None:
+        """Add a pair of expressions over loaded operands; the operands are among the keywords."""
+        options = {k: more.pop(k) for k in _OPTIONS if k in more}
+        texts = (pallas, pallas if ours is None else ours)
+        functions = (_compiled(texts[0], more, _PALLAS_NAMES), _compiled(texts[1], more, _OUR_NAMES))
+        self.pairs.append(Pair(id, self.topic, *functions, more, loaded=True, texts=texts, **options))
 
     def add(self, **more: Any) -> Callable[[type], type]:
-        """Decorator: add the pair ``pallas``, ``ours`` of a class, named after it; both may be one, ``both``."""
-        names = ("row", "uses", "grid", "semantics", "collective_id", "texts")
-        options = {k: more.pop(k) for k in names if k in more}
+        """Add the functions ``pallas`` and ``ours`` of a class, named after it; if they are one, ``both``."""
+        options = {k: more.pop(k) for k in _OPTIONS if k in more}
 
         def add(cls: type) -> type:
-            functions = vars(cls)
-            both = functions.get("both")
-            pallas, ours = functions.get("pallas", both), functions.get("ours", both)
+            both = vars(cls).get("both")
+            pallas, ours = vars(cls).get("pallas", both), vars(cls).get("ours", both)
+            assert pallas is not None and ours is not None
             self.pairs.append(Pair(cls.__name__.replace("_", "-"), self.topic, pallas, ours, more, **options))
             return cls
 
         return add
 
 
-def size(shape: tuple[int, ...]) -> int:
-    """The number of elements."""
-    return math.prod(shape)
+_OPTIONS: Final = ("row", "uses", "grid", "semantics", "collective_id")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 
 from mosaic_tpu.builder import Args, Builder, MemorySpace, Ref, Role, Scalar, SemArray, bf16, f32, i8, i32
 from mosaic_tpu.builder.errors import MosaicError
+
+
+HERE = Path(__file__).parent
 
 
 def declare(b: Builder) -> Args:
@@ -55,19 +59,15 @@ def raises() -> Raises:
 
     @contextmanager
     def check(error: type[MosaicError], *texts: str, hint: str = "") -> Iterator[None]:
-        frame = inspect.currentframe()
-        assert frame is not None and frame.f_back is not None and frame.f_back.f_back is not None
-        caller = frame.f_back.f_back
         with pytest.raises(error) as caught:
             yield
         assert caught.type is error
         message = str(caught.value)
         for text in texts:
             assert text in message, f"{text!r} is not in:\n{message}"
-        found = re.search(r"^  at: (.*):(\d+)$", message, re.MULTILINE)
-        assert found, f"no line in:\n{message}"
-        assert found[1] == caller.f_code.co_filename
-        assert caller.f_code.co_firstlineno < int(found[2]) <= caller.f_lineno + 3, f"another line in:\n{message}"
+        mine = [f for f in traceback.extract_tb(caught.tb) if f.filename != __file__ and Path(f.filename).parent == HERE]
+        assert f"  at: {mine[-1].filename}:{mine[-1].lineno}\n" in message, f"another line than {mine[-1].lineno} in:\n{message}"
+        assert caught.value.op, f"no operation in:\n{message}"
         assert re.search(rf"^  hint: .*{re.escape(hint)}", message, re.MULTILINE), f"no such hint in:\n{message}"
 
     return check

@@ -93,7 +93,7 @@ class Core:
     ) -> Value:
         """Create an op with one result at the end of the current block."""
         try:
-            created = _create(name, [info.ir], operands, attributes, None, 0, self._locate(_traceback()), self._ip)
+            created = _create(name, info.results, operands, attributes, None, 0, self._locate(_traceback()), self._ip)
         except TypeError:
             self._diagnose_create(name)
             raise
@@ -265,9 +265,14 @@ class Core:
 
     def _constant(self, value: Number, info: TypeInfo) -> Value:
         """A fresh ``arith.constant``, never shared: Pallas makes one per use."""
+        attributes = self.types.constants.get((value, info)) if value.__class__ in _NUMBERS else None
+        if attributes is None:
+            attributes = self._constant_attributes(value, info)
+            if (value or not info.dtype.is_float) and value == value:
+                self.types.constants[value, info] = attributes
         try:
             created = _create(
-                "arith.constant", [info.ir], None, self._constant_attributes(value, info), None, 0, self._loc(), self._ip
+                "arith.constant", info.results, None, attributes, None, 0, self._locate(_traceback()), self._ip
             )
         except TypeError:
             self._diagnose_create("arith.constant")

@@ -21,12 +21,14 @@ Kind = Literal["scalar", "vector", "ref"]
 class TypeInfo:
     """An interned MLIR type with what Python needs to know of it."""
 
-    __slots__ = ("dtype", "ir", "is_ref", "is_vector", "kind", "shape", "space")
+    __slots__ = ("dtype", "ir", "is_ref", "is_vector", "kind", "results", "shape", "space")
 
     def __init__(
         self, mlir: ir.Type, kind: Kind, dtype: DType, shape: tuple[int, ...], space: MemorySpace | None
     ) -> None:
         self.ir = mlir
+        #: The result types of an op with one result of this type.
+        self.results: Final = [mlir]
         self.kind: Final = kind
         self.dtype: Final = dtype
         self.shape: Final = shape
@@ -54,6 +56,11 @@ class Types:
         self._refs: dict[tuple[tuple[int, ...], DType, MemorySpace], TypeInfo] = {}
         self._parsed: dict[str, ir.Attribute] = {}
         self._attributes: dict[tuple[object, ...], Any] = {}
+        #: Attributes of constants by number and type; 0.0 is not here, since it equals -0.0.
+        self.constants: dict[tuple[Any, TypeInfo], dict[str, ir.Attribute]] = {}
+        self._predicates: dict[int, dict[str, dict[str, ir.Attribute]]] = {}
+        self._likes: dict[tuple[TypeInfo, DType], TypeInfo] = {}
+        self._slices: dict[tuple[TypeInfo, tuple[int, ...], tuple[bool, ...]], tuple[TypeInfo, TypeInfo]] = {}
         self.locate = location_cache(user_filename, self.context)
         self.index = self.scalar(index_dtype)
 
@@ -96,7 +103,22 @@ class Types:
 
     def like(self, info: TypeInfo, dtype: DType) -> TypeInfo:
         """The same kind and shape with another element type (scalars and vectors)."""
-        return self.vector(info.shape, dtype) if info.is_vector else self.scalar(dtype)
+        found = self._likes.get((info, dtype))
+        if found is None:
+            found = self.vector(info.shape, dtype) if info.is_vector else self.scalar(dtype)
+            self._likes[info, dtype] = found
+        return found
+
+    def sliced(self, info: TypeInfo, sizes: tuple[int, ...], squeezed: tuple[bool, ...]) -> tuple[TypeInfo, TypeInfo]:
+        """A slice of a ref, before and after its squeezed dimensions are dropped."""
+        key = (info, sizes, squeezed)
+        found = self._slices.get(key)
+        if found is None:
+            assert info.space is not None
+            kept = tuple(s for s, q in zip(sizes, squeezed, strict=True) if not q)
+            found = (self.ref(sizes, info.dtype, info.space), self.ref(kept, info.dtype, info.space))
+            self._slices[key] = found
+        return found
 
     def parse(self, text: str) -> ir.Attribute:
         """An attribute from its MLIR text, parsed once."""
@@ -150,6 +172,14 @@ class Types:
                 )
                 attribute = ir.DenseElementsAttr.get_splat(info.ir, scalar) if info.is_vector else scalar
             found = self._attributes[key] = {"value": attribute}
+        return found
+
+    def predicates(self, numbers: dict[str, int]) -> dict[str, dict[str, ir.Attribute]]:
+        """The attributes of comparisons, by the names of ``numbers``."""
+        found = self._predicates.get(id(numbers))
+        if found is None:
+            found = {name: {"predicate": self.integer(number, 64)} for name, number in numbers.items()}
+            self._predicates[id(numbers)] = found
         return found
 
     def named(self, *key: object) -> dict[str, ir.Attribute] | None:

@@ -193,8 +193,14 @@ class Value:
     def __lshift__(self, other: Operand) -> Value:
         return self._b.pallas.left_shift(self, other)
 
+    def __rlshift__(self, other: Number) -> Value:
+        return self._b.pallas.left_shift(other, self)
+
     def __rshift__(self, other: Operand) -> Value:
         return self._b.pallas.right_shift(self, other)
+
+    def __rrshift__(self, other: Number) -> Value:
+        return self._b.pallas.right_shift(other, self)
 
     def __lt__(self, other: Operand) -> Value:
         return self._b.pallas.lt(self, other)

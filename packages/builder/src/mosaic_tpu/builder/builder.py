@@ -293,7 +293,11 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             self.fail(ForeignValueError, "the operation lives in another context", op=raw.name, hint="create it in b.context")
         if self._ip is NO_BLOCK:
             self._diagnose_create(raw.name)
-        if raw.parent is None:
+        try:
+            nowhere = raw.parent is None
+        except ValueError:  # what jaxlib 0.12 says of an operation that is nowhere
+            nowhere = True
+        if nowhere:
             self._ip.insert(raw)
         values = tuple(Value(r, self.type_of(r.type), self._scope) for r in raw.results)
         return None if not values else values[0] if len(values) == 1 else values

@@ -33,26 +33,35 @@ class Slice:
     stride: int = 1
 
 
-@dataclass(frozen=True)
 class Index:
-    """A full index of a ref: one entry a dimension."""
+    """A full index of a ref: one entry a dimension.
 
-    entries: tuple[Slice | Value | int, ...]
+    Attributes:
+        entries: a `Slice`, an int or an integer value for each dimension.
+        squeezed: which dimensions the index drops.
+        sizes: the size of each dimension before squeezing.
+        shape: the shape after squeezing; sizes known at run time only count as they are.
+        strides: the step in each dimension.
+        drops: whether any dimension is dropped.
+        steps: whether any stride is not 1.
+        static: whether every size is an int.
+        constant: whether nothing in it is a value.
+    """
 
-    @property
-    def squeezed(self) -> tuple[bool, ...]:
-        """Which dimensions the index drops."""
-        return tuple(not isinstance(e, Slice) for e in self.entries)
+    __slots__ = ("constant", "drops", "entries", "shape", "sizes", "squeezed", "static", "steps", "strides")
 
-    @property
-    def sizes(self) -> tuple[Value | int, ...]:
-        """The size of each dimension before squeezing."""
-        return tuple(e.size if isinstance(e, Slice) else 1 for e in self.entries)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape after squeezing; sizes known at run time only count as they are."""
-        return tuple(e.size for e in self.entries if isinstance(e, Slice))  # pyright: ignore[reportReturnType]
+    def __init__(self, entries: tuple[Slice | Value | int, ...]) -> None:
+        slices = [e if e.__class__ is Slice else None for e in entries]
+        self.entries = entries
+        self.squeezed = tuple([s is None for s in slices])
+        self.sizes = tuple([1 if s is None else s.size for s in slices])  # pyright: ignore[reportOptionalMemberAccess]
+        self.shape: tuple[int, ...] = tuple([s.size for s in slices if s is not None])  # pyright: ignore[reportAttributeAccessIssue]
+        self.strides = tuple([1 if s is None else s.stride for s in slices])  # pyright: ignore[reportOptionalMemberAccess]
+        self.drops = None in slices
+        self.steps = any(s != 1 for s in self.strides)
+        self.static = all(s.__class__ is int for s in self.sizes)
+        starts = [e.start if e.__class__ is Slice else e for e in entries]  # pyright: ignore[reportAttributeAccessIssue]
+        self.constant = self.static and all(s.__class__ is int for s in starts)
 
 
 @dataclass(frozen=True)
@@ -156,6 +165,10 @@ def _resolve(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
+#: Parsed indices without run-time values, by index, kinds of its entries (True is not 1) and shape.
+_parsed: dict[object, Index] = {}
+
+
 def parse_index(index: object, shape: tuple[int, ...]) -> Index:
     """Read ``ref[index]``: ints, integer values, slices, `Slice` and one ellipsis.
 
@@ -165,14 +178,37 @@ def parse_index(index: object, shape: tuple[int, ...]) -> Index:
         KindError: an entry of another kind.
     """
     entries = index if isinstance(index, tuple) else (index,)
-    gaps = [i for i, e in enumerate(entries) if isinstance(e, EllipsisType)]
+    key = (entries, tuple(map(type, entries)), shape)
+    try:
+        found = _parsed.get(key)
+    except TypeError:  # an entry that cannot be hashed, and then is none that an index takes
+        return _parse(entries, shape)
+    if found is None:
+        found = _parse(entries, shape)
+        if found.constant:
+            _parsed[key] = found
+    return found
+
+
+def _parse(entries: tuple[object, ...], shape: tuple[int, ...]) -> Index:
+    gaps = [i for i, e in enumerate(entries) if e is ...]
     count = len(entries) - len(gaps)
     if len(gaps) > 1 or count > len(shape):
         raise ArityError(f"{count} indices for rank {len(shape)}", op="[…]", hint="one entry a dimension, one ellipsis")
     at = gaps[0] if gaps else len(entries)
-    fill = (slice(None),) * (len(shape) - count)
+    fill = (_ALL,) * (len(shape) - count)
     full = (*entries[:at], *fill, *entries[at + 1 :])
-    return Index(tuple(_entry(e, size, d) for d, (e, size) in enumerate(zip(full, shape, strict=True))))
+    return Index(
+        tuple(
+            [
+                Slice(0, size) if e is _ALL else _entry(e, size, d)
+                for d, (e, size) in enumerate(zip(full, shape, strict=True))
+            ]
+        )
+    )
+
+
+_ALL = slice(None)
 
 
 def _entry(entry: object, size: int, dim: int) -> Slice | Value | int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Real
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from mosaic_tpu.builder import as_dtype
 from mosaic_tpu.kernel import InputError
@@ -82,7 +82,7 @@ def ragged_paged_attention(
         kv_lens=kv_lens,
         page_indices=page_indices,
         cu_q_lens=cu_q_lens,
-        seq_buf_idx=jnp.zeros((2,), jnp.int32),
+        seq_buf_idx=np.zeros((2,), np.int32),
         num_seqs=num_seqs,
         q=q,
         kv_pages=kv_pages,

@@ -234,7 +234,7 @@ def _declare(b: Builder, cfg: RaggedPagedAttentionConfig) -> Args:
     heads = cfg.head_block
     rows = cfg.num_queries_per_block * cfg.group
     q_block = (cfg.num_queries_per_block, heads.q_heads, cfg.head_dim)
-    q_window = Window(index_map=lambda head_block, q_block, *_: (q_block, head_block, 0))
+    q_window = Window(index_map=lambda head_block, q_block: (q_block, head_block, 0))
     q_shape = (cfg.num_tokens, cfg.num_q_heads, cfg.head_dim)
     page = (cfg.page_size, 2 * heads.kv_heads, cfg.head_dim)
     cache_shape = (cfg.num_pages, cfg.page_size, 2 * cfg.num_kv_heads, cfg.head_dim)

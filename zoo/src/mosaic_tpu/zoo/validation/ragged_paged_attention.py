@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-import jax
 import numpy as np
+from jax.core import Tracer
 from numpy.typing import NDArray
 
 from mosaic_tpu.kernel import InputError
@@ -73,7 +73,7 @@ def validate_ragged_paged_attention(
     """
     tables = {"kv_lens": kv_lens, "page_indices": page_indices, "cu_q_lens": cu_q_lens, "num_seqs": num_seqs}
     for name, array in tables.items():
-        if isinstance(array, jax.core.Tracer):
+        if isinstance(array, Tracer):
             _refuse(f"{name!r} is traced: its contents are not known", hint="call this outside of jit")
     check_shapes(q, kv_pages, kv_lens, page_indices, cu_q_lens, num_seqs)
     max_seqs, pages_per_seq = page_indices.shape
@@ -112,7 +112,7 @@ def _check_lengths(bounds: NDArray[np.int64], lengths: NDArray[np.int64], page_s
 
 
 def _check_pages(table: NDArray[np.int32], lengths: NDArray[np.int64], pages: int, page_size: int) -> None:
-    used = np.arange(table.shape[1])[None, :] * page_size < lengths[:, None]
+    used: NDArray[np.bool_] = np.arange(table.shape[1])[None, :] * page_size < lengths[:, None]
     for seq, column in np.argwhere(used & ((table < 0) | (table >= pages)))[:1]:
         _refuse(
             f"page_indices[{seq}, {column}] is {table[seq, column]}",

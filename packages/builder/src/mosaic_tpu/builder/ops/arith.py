@@ -17,8 +17,8 @@ CmpFPredicate = Literal[
     "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"
 ]
 
-_CMPI: Final = {name: i for i, name in enumerate(("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"))}
-_CMPF: Final = {
+CMPI: Final = {name: i for i, name in enumerate(("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"))}
+CMPF: Final = {
     name: i
     for i, name in enumerate(
         ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")
@@ -385,7 +385,7 @@ class ArithOps(Core):
             >>> b.cmpi("slt", b.lift(1), b.lift(2)).dtype
             i1
         """
-        return self._compare("arith.cmpi", self._predicate(_CMPI, predicate, "arith.cmpi"), lhs, rhs)
+        return self._compare("arith.cmpi", self._predicate(CMPI, predicate, "arith.cmpi"), lhs, rhs)
 
     @op("arith.cmpf", traits=("elementwise", "pure"))
     def cmpf(self, predicate: CmpFPredicate, lhs: Value, rhs: Value) -> Value:
@@ -400,7 +400,7 @@ class ArithOps(Core):
             >>> b.cmpf("olt", b.lift(1.0), b.lift(2.0)).dtype
             i1
         """
-        return self._compare("arith.cmpf", self._predicate(_CMPF, predicate, "arith.cmpf"), lhs, rhs)
+        return self._compare("arith.cmpf", self._predicate(CMPF, predicate, "arith.cmpf"), lhs, rhs)
 
     @op("arith.select", traits=("elementwise", "pure"))
     def select(self, condition: Value, x: Value, y: Value) -> Value:

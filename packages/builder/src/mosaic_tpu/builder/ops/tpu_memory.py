@@ -252,13 +252,14 @@ class TpuMemoryOps(VectorOps):
             if isinstance(offset, int) and isinstance(size, int) and not 0 <= offset <= dim - size and dim != DYNAMIC:
                 self.fail(ShapeError, f"offset {offset} with size {size} leaves a dimension of {dim}", op=name, operands=[ref])
         info = self.types.ref(tuple(static), ref._info.dtype, ref._info.space)  # pyright: ignore[reportArgumentType]
-        key = (name, len(starts), len(dynamic))
-        attributes = self.types.named(*key)
-        if attributes is None:
-            attributes = self.types.name(
-                {"operandSegmentSizes": self.types.dense((1, len(starts), len(dynamic)), 32)}, *key
-            )
+        attributes = self._slice_attributes(len(starts), len(dynamic))
         return self._emit(name, info, [used, *starts, *dynamic], attributes)
+
+    def _slice_attributes(self, starts: int, dynamic: int) -> dict[str, ir.Attribute]:
+        key = ("tpu.memref_slice", starts, dynamic)
+        return self.types.named(*key) or self.types.name(
+            {"operandSegmentSizes": self.types.dense((1, starts, dynamic), 32)}, *key
+        )
 
     def _view(self, name: str, ref: Value, shape: Sequence[int], dtype: DType | None = None) -> Value:
         used = self._use_ref(ref, name)

@@ -140,6 +140,8 @@ class VectorOps(Core):
         """
         used = self._use_vector(source, "vector.shape_cast")
         target = self._shape(shape, "vector.shape_cast")
+        if target == source._info.shape:
+            return self._emit("vector.shape_cast", source._info, [used])
         if math.prod(target) != math.prod(source.shape) or not target:
             self.fail(ShapeError, f"{math.prod(source.shape)} elements do not make shape {target}",
                       op="vector.shape_cast", operands=[source], hint="the number of elements must stay")  # fmt: skip

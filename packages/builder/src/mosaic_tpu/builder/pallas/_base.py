@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, ShapeError
@@ -58,6 +59,29 @@ class Idioms:
 
     def _pair(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
         """Both operands as values of one type: `_bcast` of Pallas's lowering, after jnp's rank promotion."""
+        # What kernels do most goes first, with the checks of the general way folded into these lines.
+        b = self._b
+        if x.__class__ is Value and x._scope.live is b:
+            info = x._info
+            if y.__class__ is Value:
+                if y._info is info and y._scope.live is b and not info.is_ref:
+                    return x, y
+            elif y.__class__ is int or (y.__class__ is float and info.dtype.is_float):
+                if not info.is_ref:
+                    return x, self._splat(y, info)
+        elif y.__class__ is Value and y._scope.live is b:
+            info = y._info
+            if (x.__class__ is int or (x.__class__ is float and info.dtype.is_float)) and not info.is_ref:
+                return self._splat(x, info), y
+        return self._any_pair(x, y, op)
+
+    def _splat(self, number: Number, info: TypeInfo) -> Value:
+        """A number beside an operand of a type: a scalar constant and, for a vector, its broadcast."""
+        b = self._b
+        scalar = b._constant(number, b.types.scalar(info.dtype))
+        return b._emit("vector.broadcast", info, [scalar._ir]) if info.is_vector else scalar
+
+    def _any_pair(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
         x_value, y_value = isinstance(x, Value), isinstance(y, Value)
         if not x_value and not y_value:
             self._b.fail(KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)")
@@ -92,11 +116,16 @@ class Idioms:
     def _broadcast_pair(self, x: Value, y: Value, op: str) -> tuple[Value, Value]:
         if x._info.shape == y._info.shape:
             return x, y
+        b = self._b
+        if not x._info.shape:
+            return b._emit("vector.broadcast", y._info, [x._ir]), y
+        if not y._info.shape:
+            return x, b._emit("vector.broadcast", x._info, [y._ir])
         out = self._joint_shape(op, x, y)
         if x._info.shape != out:
-            x = self._b.broadcast_to(x, out)
+            x = b.broadcast_to(x, out)
         if y._info.shape != out:
-            y = self._b.broadcast_to(y, out)
+            y = b.broadcast_to(y, out)
         return x, y
 
     def _joint_shape(self, op: str, *values: Value) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Value
-from mosaic_tpu.builder.pallas.refs import RefIdioms, RefLike
-from mosaic_tpu.builder.views import Index, RefView, Slice
+from mosaic_tpu.builder.pallas.refs import Hoisted, RefIdioms, RefLike
+from mosaic_tpu.builder.views import Index, RefView
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
@@ -37,15 +37,15 @@ class AsyncCopy:
     def _operands(self) -> tuple[Value, Value, Value, Value | None, Value | int | None]:
         # Pallas makes the constants of static indices first, then the views from the last operand to the first.
         p = self.builder.pallas
-        views = [self.source, self.target, self.semaphore, self.source_semaphore]
-        hoisted = p._hoist([v for v in views if v is not None])
+        views = (self.source, self.target, self.semaphore, self.source_semaphore)
+        hoisted = [None if v is None else p._hoist(v) for v in views]
         device = self.device_id
         if isinstance(device, int):
             device = p._const(device, dt.i32)
-        source_sem = None if self.source_semaphore is None else p._materialize(self.source_semaphore, hoisted)
-        semaphore = p._materialize(self.semaphore, hoisted)
-        target = p._materialize(self.target, hoisted)
-        source = p._materialize(self.source, hoisted)
+        source_sem = None if self.source_semaphore is None else p._materialize(self.source_semaphore, hoisted[3])
+        semaphore = p._materialize(self.semaphore, hoisted[2])
+        target = p._materialize(self.target, hoisted[1])
+        source = p._materialize(self.source, hoisted[0])
         return source, target, semaphore, source_sem, device
 
     def start(self, *, priority: int = 0) -> None:
@@ -71,18 +71,13 @@ class AsyncCopy:
 class DmaIdioms(RefIdioms):
     """Copies between refs and semaphores."""
 
-    def _hoist(self, views: list[RefView]) -> dict[int, Value]:
-        """Constants of static integer indices, in operand order, keyed by index and dimension."""
-        hoisted: dict[int, Value] = {}
-        for view in views:
-            for transform in view.transforms:
-                if isinstance(transform, Index):
-                    for d, entry in enumerate(transform.entries):
-                        if isinstance(entry, int):
-                            hoisted[(id(transform) << 8) + d] = self._const(entry, dt.i32)
-                        elif isinstance(entry, Slice):
-                            continue
-        return hoisted
+    def _hoist(self, view: RefView) -> Hoisted | None:
+        """Constants of a view's static integer indices, which Pallas makes before it emits any view."""
+        hoisted: Hoisted = {}
+        for number, transform in enumerate(view.transforms):
+            if transform.__class__ is Index and transform.drops:
+                hoisted[number] = [self._const(e, dt.i32) if e.__class__ is int else None for e in transform.entries]
+        return hoisted or None
 
     @idiom("pltpu.make_async_copy(src, dst, sem)", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))
     def async_copy(self, source: RefLike, target: RefLike, semaphore: RefLike) -> AsyncCopy:
@@ -118,7 +113,7 @@ class DmaIdioms(RefIdioms):
             >>> b.pallas.semaphore_signal(b.sem_alloc(), 1)
         """
         view = self._view(semaphore, "semaphore_signal")
-        hoisted = self._hoist([view])
+        hoisted = self._hoist(view)
         count = amount if isinstance(amount, Value) else self._const(amount, dt.i32)
         device = self._const(device_id, dt.i32) if isinstance(device_id, int) else device_id
         self._b.sem_signal(self._materialize(view, hoisted), count, device_id=device)
@@ -131,7 +126,7 @@ class DmaIdioms(RefIdioms):
             >>> b.pallas.semaphore_wait(b.sem_alloc(), 1)
         """
         view = self._view(semaphore, "semaphore_wait")
-        hoisted = self._hoist([view])
+        hoisted = self._hoist(view)
         count = amount if isinstance(amount, Value) else self._const(amount, dt.i32)
         self._b.sem_wait(self._materialize(view, hoisted), count)
 
@@ -144,4 +139,4 @@ class DmaIdioms(RefIdioms):
             i32
         """
         view = self._view(semaphore, "semaphore_read")
-        return self._b.sem_read(self._materialize(view, self._hoist([view])))
+        return self._b.sem_read(self._materialize(view, self._hoist(view)))

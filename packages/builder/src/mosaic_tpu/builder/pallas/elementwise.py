@@ -10,11 +10,12 @@ from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import DTypeError, KindError, UnsupportedOpError
+from mosaic_tpu.builder.ops.arith import CMPF, CMPI
 from mosaic_tpu.builder.pallas._base import Idioms
 
-_SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
-_UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne": "ne"}
-_ORDERED = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "one"}
+_SIGNED = {name: CMPI[p] for name, p in dict(lt="slt", le="sle", gt="sgt", ge="sge", eq="eq", ne="ne").items()}
+_UNSIGNED = {name: CMPI[p] for name, p in dict(lt="ult", le="ule", gt="ugt", ge="uge", eq="eq", ne="ne").items()}
+_ORDERED = {name: CMPF[p] for name, p in dict(lt="olt", le="ole", gt="ogt", ge="oge", eq="oeq", ne="one").items()}
 
 
 class ElementwiseIdioms(Idioms):
@@ -25,9 +26,10 @@ class ElementwiseIdioms(Idioms):
     ) -> Value:
         x, y = self._pair(x, y, name)
         info = x._info
-        op = floating if info.dtype.is_float else unsigned if info.dtype.is_unsigned else signed
-        if op is None or (info.dtype is dt.i1 and op not in ("arith.andi", "arith.ori", "arith.xori")):
-            self._b.fail(DTypeError, f"does not take {info.dtype}", op=name, operands=[x, y])
+        dtype = info.dtype
+        op = floating if dtype.is_float else unsigned if dtype.is_unsigned else signed
+        if op is None or (dtype is dt.i1 and op not in ("arith.andi", "arith.ori", "arith.xori")):
+            self._b.fail(DTypeError, f"does not take {dtype}", op=name, operands=[x, y])
         return self._b._emit(op, info, [x._ir, y._ir])
 
     @idiom("x + y", "arith.addi", "arith.addf", group="elementwise", traits=("elementwise", "pure"))
@@ -193,13 +195,40 @@ class ElementwiseIdioms(Idioms):
     # --- comparisons -------------------------------------------------------------------------------------------
 
     def _compare(self, name: str, x: Operand, y: Operand) -> Value:
+        given = (x, y)
         x, y = self._pair(x, y, name)
-        dtype = x._info.dtype
-        if dtype.is_float:
-            return self._b.cmpf(_ORDERED[name], x, y)  # pyright: ignore[reportArgumentType]
+        b, info = self._b, x._info
+        dtype = info.dtype
         if dtype is dt.i1:
-            self._b.fail(UnsupportedOpError, "comparing booleans", op=name, operands=[x, y], hint="use & | ^ and ~")
-        return self._b.cmpi((_UNSIGNED if dtype.is_unsigned else _SIGNED)[name], x, y)  # pyright: ignore[reportArgumentType]
+            return self._compare_booleans(name, x, y, given)
+        if dtype.is_float:
+            op, attributes = "arith.cmpf", b.types.predicates(_ORDERED)[name]
+        else:
+            op, attributes = "arith.cmpi", b.types.predicates(_UNSIGNED if dtype.is_unsigned else _SIGNED)[name]
+        return b._emit(op, b.types.like(info, dt.i1), [x._ir, y._ir], attributes)
+
+    def _compare_booleans(self, name: str, x: Value, y: Value, given: tuple[Operand, Operand]) -> Value:
+        """A logical expression; what was broadcast for the comparison is broadcast once more for that expression."""
+        b, info = self._b, x._info
+        stretched = [info.shape != (v.shape if isinstance(v, Value) else ()) for v in given]
+        if any(stretched) and name not in ("eq", "ne"):
+            b.fail(UnsupportedOpError, "ordering booleans of two shapes", op=name, operands=[x, y], hint="use & | ^ and ~")
+        x, y = (
+            b._emit("vector.broadcast", info, [v._ir]) if again else v for v, again in zip((x, y), stretched, strict=True)
+        )
+        match name:
+            case "eq":
+                return self.logical_not(self.bitwise_xor(x, y))
+            case "ne":
+                return self.bitwise_xor(x, y)
+            case "lt":
+                return self.bitwise_and(self.logical_not(x), y)
+            case "le":
+                return self.bitwise_or(self.logical_not(x), y)
+            case "gt":
+                return self.bitwise_and(x, self.logical_not(y))
+            case _:
+                return self.bitwise_or(x, self.logical_not(y))
 
     @idiom("x < y", "arith.cmpi", "arith.cmpf", group="elementwise", traits=("elementwise", "pure"))
     def lt(self, x: Operand, y: Operand) -> Value:
@@ -342,7 +371,8 @@ class ElementwiseIdioms(Idioms):
         if dtype.bits == 64:
             self._refuse_cast(x, dtype)
         if source is dt.i1 and dtype.is_float:
-            return self._b.sitofp(self._b.extui(x, dt.i32), dtype)
+            number = self._b.sitofp(self._b.extui(x, dt.i32), dt.f32)
+            return self._b.cast(number, dtype)
         if dtype is dt.i1:
             if source.bits < 32:
                 x = self._b.cast(x, dt.f32 if source.is_float else dt.u32 if source.is_unsigned else dt.i32)
@@ -382,7 +412,7 @@ class ElementwiseIdioms(Idioms):
         self._check_dtypes(first, second, op)
         if not like.is_int or like is dt.i1:
             self._b.fail(DTypeError, f"does not take {like}", op=op, operands=[first, second], hint="integers only")
-        return first, second
+        return self._rank(first, second.rank), self._rank(second, first.rank)
 
     @idiom("lax.sign(x)", "arith.cmpi", "arith.extui", "arith.subi", group="elementwise", traits=("elementwise", "pure"))
     def sign(self, x: Value) -> Value:
@@ -427,7 +457,7 @@ class ElementwiseIdioms(Idioms):
         second = self.where(self.eq(second, 0), 1, second)
         truncated = self.rem(first, second)
         inexact = self.ne(truncated, 0)
-        flips = self.bitwise_xor(self.lt(truncated, 0), self.lt(second, 0))
+        flips = self.ne(self.lt(truncated, 0), self.lt(second, 0))
         return self._b.select(self.bitwise_and(flips, inexact), self.add(truncated, second), truncated)
 
     @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))

@@ -12,6 +12,8 @@ from mosaic_tpu.builder.pallas._base import Idioms
 from mosaic_tpu.builder.views import Bitcast, Index, RefView, Reshape, Slice, Transform, parse_index
 
 type RefLike = Value | RefView
+#: Constants made ahead, by the number of the transform and then by dimension.
+type Hoisted = dict[int, list[Value | None]]
 
 
 class RefIdioms(Idioms):
@@ -50,49 +52,63 @@ class RefIdioms(Idioms):
 
     # --- how views are emitted -----------------------------------------------------------------------------------
 
-    def _materialize(self, view: RefView, hoisted: dict[int, Value] | None = None) -> Value:
+    def _materialize(self, view: RefView, hoisted: Hoisted | None = None) -> Value:
         """Emit every transform of a view: the operand of a DMA or a semaphore op."""
         ref = view.ref
-        for transform in view.transforms:
-            ref = self._apply(ref, transform, hoisted)
+        for number, transform in enumerate(view.transforms):
+            ref = self._apply(ref, transform, None if hoisted is None else hoisted.get(number))
         return ref
 
-    def _apply(self, ref: Value, transform: Transform, hoisted: dict[int, Value] | None = None) -> Value:
+    def _apply(self, ref: Value, transform: Transform, offsets: list[Value | None] | None = None) -> Value:
         match transform:
             case Index():
-                return self._slice(ref, transform, hoisted or {})
+                return self._slice(ref, transform, offsets)
             case Reshape(shape):
                 return self._b.memref_reshape(ref, shape)
             case Bitcast(dtype):
                 return self._b.memref_bitcast(ref, dtype)
 
-    def _slice(self, ref: Value, index: Index, hoisted: dict[int, Value]) -> Value:
+    def _slice(self, ref: Value, index: Index, hoisted: list[Value | None] | None) -> Value:
+        """``tpu.memref_slice`` and ``tpu.memref_squeeze``; the index was checked when it was parsed."""
         b = self._b
-        offsets: list[Value | int] = []
-        for entry in index.entries:
-            if isinstance(entry, Slice) and entry.stride != 1:
-                b.fail(ShapeError, "views have no strides", op="at", operands=[ref], hint="load with the stride instead")
-            start = entry.start if isinstance(entry, Slice) else hoisted.get(id(entry), entry)
-            if isinstance(start, Value) and start.dtype is dt.u32:
-                start = Value(start._ir, b.types.scalar(dt.i32), start._scope)
-            offsets.append(start)
-        if hoisted:
-            offsets = [hoisted.get((id(index) << 8) + d, o) for d, o in enumerate(offsets)]
-        sliced = b.memref_slice(ref, offsets, index.sizes)
-        if not any(index.squeezed):
-            return sliced
-        shape = tuple(s for s, q in zip(sliced._info.shape, index.squeezed, strict=True) if not q)
-        return b._view("tpu.memref_squeeze", sliced, shape)
+        if index.steps:
+            b.fail(ShapeError, "views have no strides", op="at", operands=[ref], hint="load with the stride instead")
+        starts = [
+            self._offset(e.start if isinstance(e, Slice) else e, None if hoisted is None else hoisted[d])
+            for d, e in enumerate(index.entries)
+        ]
+        if not index.static:
+            sliced = b.memref_slice(ref, starts, index.sizes)
+            shape = tuple(s for s, q in zip(sliced._info.shape, index.squeezed, strict=True) if not q)
+            return b._view("tpu.memref_squeeze", sliced, shape) if index.drops else sliced
+        sliced_info, squeezed_info = b.types.sliced(ref._info, index.sizes, index.squeezed)  # pyright: ignore[reportArgumentType]
+        sliced = b._emit(
+            "tpu.memref_slice", sliced_info, [ref._ir, *[s._ir for s in starts]], b._slice_attributes(len(starts), 0)
+        )
+        return b._emit("tpu.memref_squeeze", squeezed_info, [sliced._ir]) if index.drops else sliced
+
+    def _offset(self, start: Value | int, hoisted: Value | None) -> Value:
+        """An i32 offset: the hoisted constant, a value, or a constant made here."""
+        b = self._b
+        i32 = b.types.scalar(dt.i32)
+        if hoisted is not None:
+            return hoisted
+        if not isinstance(start, Value):
+            return b._constant(start, i32)
+        b._use(start, "at")
+        if start._info.ir is not i32.ir:
+            b.fail(DTypeError, "offsets must be i32", op="at", operands=[start], hint="b.index_cast(v, i32)")
+        return start
 
     def _starts(self, index: Index) -> list[ir.Value]:
         """Index operands of a load or store: constants in place, one a dimension."""
         b = self._b
         starts: list[ir.Value] = []
         for entry in index.entries:
-            start = entry.start if isinstance(entry, Slice) else entry
-            if isinstance(start, Value):
+            start = entry.start if entry.__class__ is Slice else entry  # pyright: ignore[reportAttributeAccessIssue]
+            if start.__class__ is Value:
                 b._use(start, "ref[…]")
-                starts.append(start._ir if start.dtype is dt.index else b.index_cast(start, dt.index)._ir)
+                starts.append(start._ir if start._info is b.types.index else b.index_cast(start, dt.index)._ir)
             else:
                 starts.append(b._constant(start, b.types.index)._ir)
         return starts
@@ -139,7 +155,7 @@ class RefIdioms(Idioms):
             return b._emit("memref.load", b.types.scalar(base.dtype), [base._ir, *self._starts(found)])
         self._vmem(base, "load")
         loaded = self._load_block(base, found, self._starts(found))
-        if not any(found.squeezed):
+        if not found.drops:
             return loaded
         if not found.shape:
             return b.vector_extract(loaded, (0,) * base.rank)
@@ -153,13 +169,11 @@ class RefIdioms(Idioms):
 
     def _load_block(self, base: Value, index: Index, starts: list[ir.Value]) -> Value:
         b = self._b
-        sizes = index.sizes
-        if any(isinstance(s, Value) for s in sizes):
+        if not index.static:
             b.fail(ShapeError, "loads need static sizes", op="load", operands=[base], hint="only DMAs take run-time sizes")
-        info = b.types.vector(sizes, base.dtype)  # pyright: ignore[reportArgumentType]
-        strides = tuple(e.stride if isinstance(e, Slice) else 1 for e in index.entries)
-        if any(s != 1 for s in strides):
-            return b._emit("tpu.strided_load", info, [base._ir, *starts], {"strides": b.types.dense(strides, 32)})
+        info = b.types.vector(index.sizes, base._info.dtype)  # pyright: ignore[reportArgumentType]
+        if index.steps:
+            return b._emit("tpu.strided_load", info, [base._ir, *starts], {"strides": b.types.dense(index.strides, 32)})
         return b._emit("vector.load", info, [base._ir, *starts])
 
     @idiom("ref[…] = x", "vector.load", "tpu.vector_store", "memref.store", group="refs", traits=("store",))
@@ -191,15 +205,14 @@ class RefIdioms(Idioms):
             self._check_mask(base, stored, mask)
         starts = self._starts(found)
         dead = self._load_block(base, found, starts)
-        if any(found.squeezed):
+        if found.drops:
             b.shape_cast(dead, found.shape)
             stored = b.shape_cast(stored, dead.shape)
             mask = mask if mask is None else b.shape_cast(mask, dead.shape)
-        strides = tuple(e.stride if isinstance(e, Slice) else 1 for e in found.entries)
-        if any(s != 1 for s in strides):
+        if found.steps:
             if mask is not None:
                 b.fail(ShapeError, "masked stores have no strides", op="store", operands=[base], hint="store unmasked rows")
-            b._emit_void("tpu.strided_store", [stored._ir, base._ir, *starts], {"strides": b.types.dense(strides, 32)})
+            b._emit_void("tpu.strided_store", [stored._ir, base._ir, *starts], {"strides": b.types.dense(found.strides, 32)})
             return
         self._emit_store(base, stored, starts, mask)
 
