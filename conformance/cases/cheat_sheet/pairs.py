@@ -176,6 +176,7 @@ class Pair:
         loaded: operands reach the snippets as values, and what they return is stored.
         texts: the two expressions, where the functions are made of them.
         collective_id: of kernels that use the barrier semaphore.
+        communicates: with other devices, other than by copies.
     """
 
     id: str
@@ -190,6 +191,7 @@ class Pair:
     loaded: bool = False
     texts: tuple[str, str] | None = None
     collective_id: int | None = None
+    communicates: bool = False
 
     @property
     def pallas_text(self) -> str:
@@ -248,7 +250,7 @@ class Pair:
         elif self.grid is not None:
             specs["grid"] = self.grid
         params = pltpu.CompilerParams(dimension_semantics=self.semantics, collective_id=self.collective_id)
-        call = pl.pallas_call(kernel, out_shape=outputs, compiler_params=params, **specs)
+        call = self._on_mesh(pl.pallas_call(kernel, out_shape=outputs, compiler_params=params, **specs))
         return call, [a.to_array() for a in (*roles["scalar_prefetch"], *roles["input"])]
 
     def _run_pallas(self, refs: dict[str, Any]) -> None:
@@ -266,7 +268,20 @@ class Pair:
     def our_call(self) -> Callable[..., Any]:
         """A function that calls our kernel, of the same arrays."""
         kernel = self._kernel()
-        return lambda *arrays: kernel(cfg=_Nothing(), **dict(zip(kernel.inputs, arrays, strict=True)))
+
+        def call(*arrays: Any) -> tuple[Any, ...]:
+            results = kernel(cfg=_Nothing(), **dict(zip(kernel.inputs, arrays, strict=True)))
+            return results if isinstance(results, tuple) else (results,)
+
+        return self._on_mesh(call)
+
+    def _on_mesh(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Under shard_map, which Pallas demands of kernels that signal other devices; on a mesh of one."""
+        if not self.communicates:
+            return call
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+        spec = jax.sharding.PartitionSpec()
+        return jax.shard_map(call, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
 
     def _kernel(self) -> Kernel[_Nothing]:
         return Kernel(
@@ -323,10 +338,14 @@ _OUR_NAMES: Final = {**vars(builder), "np": np}
 
 
 def _compiled(text: str, args: Mapping[str, Arg], names: Mapping[str, Any]) -> Snippet:
-    """A function whose body is the expression, of the operands it names and of ``b``."""
-    named = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+    """A function of the operands that the text names, and of ``b``: an expression is what it returns."""
+    module = ast.parse(text)
+    named = {n.id for n in ast.walk(module) if isinstance(n, ast.Name)}
     used = [n for n in ("b", *args) if n in named]
-    return eval(f"lambda {', '.join(used)}: {text}", dict(names))
+    returns = "return " if isinstance(module.body[-1], ast.Expr) else ""
+    scope = dict(names)
+    exec(f"def snippet({', '.join(used)}):\n    {returns}{text}", scope)
+    return scope["snippet"]
 
 
 class Pairs:
@@ -354,6 +373,13 @@ class Pairs:
         functions = (_compiled(texts[0], more, _PALLAS_NAMES), _compiled(texts[1], more, _OUR_NAMES))
         self.pairs.append(Pair(id, self.topic, *functions, more, loaded=True, texts=texts, **options))
 
+    def refs(self, id: str, pallas: str, ours: str | None = None, **more: Any) -> None:
+        """Add a pair of statements, each a line over refs; the operands are among the keywords."""
+        options = {k: more.pop(k) for k in _OPTIONS if k in more}
+        texts = (pallas, pallas if ours is None else ours)
+        functions = (_compiled(texts[0], more, _PALLAS_NAMES), _compiled(texts[1], more, _OUR_NAMES))
+        self.pairs.append(Pair(id, self.topic, *functions, more, texts=texts, **options))
+
     def add(self, **more: Any) -> Callable[[type], type]:
         """Add the functions ``pallas`` and ``ours`` of a class, named after it; if they are one, ``both``."""
         options = {k: more.pop(k) for k in _OPTIONS if k in more}
@@ -368,4 +394,4 @@ class Pairs:
         return add
 
 
-_OPTIONS: Final = ("row", "uses", "grid", "semantics", "collective_id")
+_OPTIONS: Final = ("row", "uses", "grid", "semantics", "collective_id", "communicates")

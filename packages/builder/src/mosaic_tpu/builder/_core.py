@@ -41,11 +41,9 @@ NO_BLOCK: Final[Any] = object()
 _create = ir.Operation.create
 _traceback = python_traceback
 
-#: Tuples of ints that were checked: the second time, checking a shape costs a lookup.
-_checked_ints: Final[dict[object, tuple[int, ...]]] = {}
-_checked_shapes: Final[dict[object, tuple[int, ...]]] = {}
 #: Vectors and refs of more elements than any TPU holds are refused before MLIR counts them.
 _MAX_ELEMENTS: Final = 1 << 40
+_I64: Final = 1 << 63
 _NUMBERS: Final = frozenset((int, float, bool))
 
 class Scope:
@@ -70,17 +68,23 @@ class Core:
     _scope: Scope
     _ip: ir.InsertionPoint
     _locate: Callable[[object], ir.Location]
+    #: The location of all ops of an idiom that emits several: its line is looked up once.
+    _line: ir.Location | None
+    #: Whether ops were created that only MLIR's verifier checks in full.
+    _needs_verifier: bool
 
     def _start(self) -> None:
         self.types = thread_types()
         self._locate = self.types.locate
+        self._line = None
+        self._needs_verifier = False
         self._ip = NO_BLOCK
 
     # --- locations ---------------------------------------------------------------------------------------------
 
     def _loc(self) -> ir.Location:
         """The kernel's line that is being built, as MLIR keeps it."""
-        return self._locate(_traceback())
+        return self._line or self._locate(_traceback())
 
     # --- emission ------------------------------------------------------------------------------------------------
 
@@ -93,8 +97,8 @@ class Core:
     ) -> Value:
         """Create an op with one result at the end of the current block."""
         try:
-            created = _create(name, info.results, operands, attributes, None, 0, self._locate(_traceback()), self._ip)
-        except TypeError:
+            created = _create(name, info.results, operands, attributes, None, 0, self._line or self._locate(_traceback()), self._ip)
+        except (TypeError, RuntimeError):  # no block is open, or jaxlib refuses
             self._diagnose_create(name)
             raise
         return Value(created.result, info, self._scope)
@@ -104,8 +108,8 @@ class Core:
     ) -> None:
         """Create an op without results."""
         try:
-            _create(name, None, operands, attributes, None, 0, self._locate(_traceback()), self._ip)
-        except TypeError:
+            _create(name, None, operands, attributes, None, 0, self._line or self._locate(_traceback()), self._ip)
+        except (TypeError, RuntimeError):  # no block is open, or jaxlib refuses
             self._diagnose_create(name)
             raise
 
@@ -120,7 +124,7 @@ class Core:
         """Create an op with any results and regions; the caller wraps the results."""
         try:
             return _create(name, [i.ir for i in infos], operands, attributes, None, regions, self._loc(), self._ip)
-        except TypeError:
+        except (TypeError, RuntimeError):  # no block is open, or jaxlib refuses
             self._diagnose_create(name)
             raise
 
@@ -144,7 +148,7 @@ class Core:
         hint: str | None = None,
     ) -> NoReturn:
         """Raise ``error`` with the operands' types; it finds the kernel's line itself."""
-        shown = [str(o._info) if isinstance(o, Value) else repr(o) for o in operands]
+        shown = [str(o._info) if isinstance(o, Value) else str(o) if isinstance(o, TypeInfo) else repr(o) for o in operands]
         raise error(summary, op=op, operands=shown, hint=hint)
 
     # --- operands ------------------------------------------------------------------------------------------------
@@ -205,28 +209,27 @@ class Core:
 
     def _ints(self, values: Sequence[int], op: str, what: str) -> tuple[int, ...]:
         """A sequence of ints as a tuple."""
-        try:
-            return _checked_ints[values]
-        except (KeyError, TypeError):
-            pass
+        if values.__class__ is tuple:
+            for v in values:
+                if v.__class__ is not int or not -_I64 <= v < _I64:
+                    break
+            else:
+                return values  # pyright: ignore[reportReturnType]
         if isinstance(values, str) or not hasattr(values, "__iter__") or isinstance(values, Value):
             self.fail(ArityError, f"the {what} are {values!r}", op=op, hint="a sequence of ints")
         found = tuple(self._int(v, op, f"entry of the {what}") for v in values)
-        if any(not -(1 << 63) <= v < 1 << 63 for v in found):
+        if any(not -_I64 <= v < _I64 for v in found):
             self.fail(AttributeValueError, f"the {what} {found} do not fit in 64 bits", op=op)
-        _checked_ints[found] = found
         return found
 
     def _shape(self, shape: Sequence[int], op: str) -> tuple[int, ...]:
         """A static shape as a tuple of positive ints."""
-        try:
-            return _checked_shapes[shape]
-        except (KeyError, TypeError):
-            pass
         found = self._ints(shape, op, "sizes of the shape")
-        if any(s < 1 for s in found) or math.prod(found) > _MAX_ELEMENTS:
-            self.fail(ShapeError, f"shape {found}", op=op, hint="sizes are positive ints that fit in memory")
-        _checked_shapes[found] = found
+        elements = 1
+        for s in found:
+            elements *= s
+            if s < 1 or elements > _MAX_ELEMENTS:
+                self.fail(ShapeError, f"shape {found}", op=op, hint="sizes are positive ints that fit in memory")
         return found
 
     def _dtype(self, dtype: DType, op: str) -> DType:
@@ -263,8 +266,8 @@ class Core:
 
     # --- constants -----------------------------------------------------------------------------------------------
 
-    def _constant(self, value: Number, info: TypeInfo) -> Value:
-        """A fresh ``arith.constant``, never shared: Pallas makes one per use."""
+    def _raw_constant(self, value: Number, info: TypeInfo) -> ir.Value:
+        """`_constant` where no `Value` is needed."""
         attributes = self.types.constants.get((value, info)) if value.__class__ in _NUMBERS else None
         if attributes is None:
             attributes = self._constant_attributes(value, info)
@@ -272,12 +275,16 @@ class Core:
                 self.types.constants[value, info] = attributes
         try:
             created = _create(
-                "arith.constant", info.results, None, attributes, None, 0, self._locate(_traceback()), self._ip
+                "arith.constant", info.results, None, attributes, None, 0, self._line or self._locate(_traceback()), self._ip
             )
-        except TypeError:
+        except (TypeError, RuntimeError):  # no block is open, or jaxlib refuses
             self._diagnose_create("arith.constant")
             raise
-        return Value(created.result, info, self._scope)
+        return created.result
+
+    def _constant(self, value: Number, info: TypeInfo) -> Value:
+        """A fresh ``arith.constant``, never shared: Pallas makes one per use."""
+        return Value(self._raw_constant(value, info), info, self._scope)
 
     def _constant_attributes(self, value: Number, info: TypeInfo) -> dict[str, ir.Attribute]:
         dtype = info.dtype
@@ -363,7 +370,7 @@ class Core:
             if value._info is not self.types.index:
                 self.fail(DTypeError, "indices must be of type index", op=op, operands=[value], hint="use b.to_index(v)")
             return used
-        return self._constant(self._int(value, op, "index"), self.types.index)._ir
+        return self._raw_constant(self._int(value, op, "index"), self.types.index)
 
     def _same(self, lhs: Value, rhs: Value, op: str) -> None:
         """Refuse operands whose MLIR types differ."""
@@ -391,6 +398,7 @@ class Core:
             self.fail(UnsupportedOpError, f"the installed jaxlib has no {name}", op=name, hint=_versions(name))
         if self._ip is NO_BLOCK:
             self._diagnose_create(name)
+        self._needs_verifier = True
         with self.types.context:
             return cls(*arguments, **attributes, loc=self._loc(), ip=self._ip).operation
 

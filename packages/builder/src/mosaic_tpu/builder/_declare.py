@@ -191,7 +191,7 @@ def emit_windows(builder: Builder, signature: Signature, module: ir.Block) -> li
 def _check_no_window(builder: Builder, argument: Argument) -> None:
     assert isinstance(argument.spec, Ref)
     if argument.spec.window is not None and not _is_trivial_map(argument.spec.window):
-        builder.fail(WindowError, f"{argument.name!r} is in {argument.info.space} and cannot be windowed",
+        builder.fail(WindowError, f"{argument.name!r} is in {argument.info.space.value} and cannot be windowed",
                      op="declare_args", hint="drop the window and copy with enqueue_dma, or use vmem")  # fmt: skip
 
 

@@ -58,6 +58,8 @@ class Types:
         self._attributes: dict[tuple[object, ...], Any] = {}
         #: Attributes of constants by number and type; 0.0 is not here, since it equals -0.0.
         self.constants: dict[tuple[Any, TypeInfo], dict[str, ir.Attribute]] = {}
+        #: What an op on operands of these types comes to, checked once: result type, or the op that does it.
+        self.plans: dict[tuple[object, ...], Any] = {}
         self._predicates: dict[int, dict[str, dict[str, ir.Attribute]]] = {}
         self._likes: dict[tuple[TypeInfo, DType], TypeInfo] = {}
         self._slices: dict[tuple[TypeInfo, tuple[int, ...], tuple[bool, ...]], tuple[TypeInfo, TypeInfo]] = {}

@@ -137,88 +137,88 @@ class Value:
         return self._scope.owner
 
     def __add__(self, other: Operand) -> Value:
-        return self._b.pallas.add(self, other)
+        return self._scope.owner.pallas.add(self, other)
 
     def __radd__(self, other: Number) -> Value:
-        return self._b.pallas.add(other, self)
+        return self._scope.owner.pallas.add(other, self)
 
     def __sub__(self, other: Operand) -> Value:
-        return self._b.pallas.sub(self, other)
+        return self._scope.owner.pallas.sub(self, other)
 
     def __rsub__(self, other: Number) -> Value:
-        return self._b.pallas.sub(other, self)
+        return self._scope.owner.pallas.sub(other, self)
 
     def __mul__(self, other: Operand) -> Value:
-        return self._b.pallas.mul(self, other)
+        return self._scope.owner.pallas.mul(self, other)
 
     def __rmul__(self, other: Number) -> Value:
-        return self._b.pallas.mul(other, self)
+        return self._scope.owner.pallas.mul(other, self)
 
     def __truediv__(self, other: Operand) -> Value:
-        return self._b.pallas.true_divide(self, other)
+        return self._scope.owner.pallas.true_divide(self, other)
 
     def __rtruediv__(self, other: Number) -> Value:
-        return self._b.pallas.true_divide(other, self)
+        return self._scope.owner.pallas.true_divide(other, self)
 
     def __floordiv__(self, other: Operand) -> Value:
-        return self._b.pallas.floor_divide(self, other)
+        return self._scope.owner.pallas.floor_divide(self, other)
 
     def __rfloordiv__(self, other: Number) -> Value:
-        return self._b.pallas.floor_divide(other, self)
+        return self._scope.owner.pallas.floor_divide(other, self)
 
     def __mod__(self, other: Operand) -> Value:
-        return self._b.pallas.remainder(self, other)
+        return self._scope.owner.pallas.remainder(self, other)
 
     def __rmod__(self, other: Number) -> Value:
-        return self._b.pallas.remainder(other, self)
+        return self._scope.owner.pallas.remainder(other, self)
 
     def __and__(self, other: Operand) -> Value:
-        return self._b.pallas.bitwise_and(self, other)
+        return self._scope.owner.pallas.bitwise_and(self, other)
 
     def __rand__(self, other: Number) -> Value:
-        return self._b.pallas.bitwise_and(other, self)
+        return self._scope.owner.pallas.bitwise_and(other, self)
 
     def __or__(self, other: Operand) -> Value:
-        return self._b.pallas.bitwise_or(self, other)
+        return self._scope.owner.pallas.bitwise_or(self, other)
 
     def __ror__(self, other: Number) -> Value:
-        return self._b.pallas.bitwise_or(other, self)
+        return self._scope.owner.pallas.bitwise_or(other, self)
 
     def __xor__(self, other: Operand) -> Value:
-        return self._b.pallas.bitwise_xor(self, other)
+        return self._scope.owner.pallas.bitwise_xor(self, other)
 
     def __rxor__(self, other: Number) -> Value:
-        return self._b.pallas.bitwise_xor(other, self)
+        return self._scope.owner.pallas.bitwise_xor(other, self)
 
     def __lshift__(self, other: Operand) -> Value:
-        return self._b.pallas.left_shift(self, other)
+        return self._scope.owner.pallas.left_shift(self, other)
 
     def __rlshift__(self, other: Number) -> Value:
-        return self._b.pallas.left_shift(other, self)
+        return self._scope.owner.pallas.left_shift(other, self)
 
     def __rshift__(self, other: Operand) -> Value:
-        return self._b.pallas.right_shift(self, other)
+        return self._scope.owner.pallas.right_shift(self, other)
 
     def __rrshift__(self, other: Number) -> Value:
-        return self._b.pallas.right_shift(other, self)
+        return self._scope.owner.pallas.right_shift(other, self)
 
     def __lt__(self, other: Operand) -> Value:
-        return self._b.pallas.lt(self, other)
+        return self._scope.owner.pallas.lt(self, other)
 
     def __le__(self, other: Operand) -> Value:
-        return self._b.pallas.le(self, other)
+        return self._scope.owner.pallas.le(self, other)
 
     def __gt__(self, other: Operand) -> Value:
-        return self._b.pallas.gt(self, other)
+        return self._scope.owner.pallas.gt(self, other)
 
     def __ge__(self, other: Operand) -> Value:
-        return self._b.pallas.ge(self, other)
+        return self._scope.owner.pallas.ge(self, other)
 
     def __neg__(self) -> Value:
-        return self._b.pallas.neg(self)
+        return self._scope.owner.pallas.neg(self)
 
     def __invert__(self) -> Value:
-        return self._b.pallas.logical_not(self)
+        return self._scope.owner.pallas.logical_not(self)
 
     def __abs__(self) -> Value:
         return self._b.abs(self)
@@ -229,72 +229,72 @@ class Value:
         return RefIndexer(RefView(self))
 
     def __getitem__(self, index: object) -> Value:
-        return self._b.pallas.load(self, index) if self._info.is_ref else self._b.pallas.index(self, index)
+        return self._scope.owner.pallas.load(self, index) if self._info.is_ref else self._b.pallas.index(self, index)
 
     def __setitem__(self, index: object, value: Operand) -> None:
-        self._b.pallas.store(self, value, index)
+        self._scope.owner.pallas.store(self, value, index)
 
     def eq(self, other: Operand) -> Value:
         """Element-wise ``==``: ``arith.cmpi eq`` or ``arith.cmpf oeq``."""
-        return self._b.pallas.eq(self, other)
+        return self._scope.owner.pallas.eq(self, other)
 
     def ne(self, other: Operand) -> Value:
         """Element-wise ``!=``: ``arith.cmpi ne`` or ``arith.cmpf one``."""
-        return self._b.pallas.ne(self, other)
+        return self._scope.owner.pallas.ne(self, other)
 
     # --- the guide's fluent names ------------------------------------------------------------------------------
 
     def add(self, other: Operand) -> Value:
         """``arith.addi`` or ``arith.addf``; same as ``+``."""
-        return self._b.pallas.add(self, other)
+        return self._scope.owner.pallas.add(self, other)
 
     def sub(self, other: Operand) -> Value:
         """``arith.subi`` or ``arith.subf``; same as ``-``."""
-        return self._b.pallas.sub(self, other)
+        return self._scope.owner.pallas.sub(self, other)
 
     def mul(self, other: Operand) -> Value:
         """``arith.muli`` or ``arith.mulf``; same as ``*``."""
-        return self._b.pallas.mul(self, other)
+        return self._scope.owner.pallas.mul(self, other)
 
     def div(self, other: Operand) -> Value:
         """``arith.divsi`` (towards zero), ``arith.divui`` or ``arith.divf``: `lax.div`."""
-        return self._b.pallas.div(self, other)
+        return self._scope.owner.pallas.div(self, other)
 
     def rem(self, other: Operand) -> Value:
         """``arith.remsi``, ``arith.remui`` or ``arith.remf``: `lax.rem`, the sign of the dividend."""
-        return self._b.pallas.rem(self, other)
+        return self._scope.owner.pallas.rem(self, other)
 
     def bit_and(self, other: Operand) -> Value:
         """``arith.andi``; same as ``&``."""
-        return self._b.pallas.bitwise_and(self, other)
+        return self._scope.owner.pallas.bitwise_and(self, other)
 
     def bit_or(self, other: Operand) -> Value:
         """``arith.ori``; same as ``|``."""
-        return self._b.pallas.bitwise_or(self, other)
+        return self._scope.owner.pallas.bitwise_or(self, other)
 
     def minimum(self, other: Operand) -> Value:
         """``arith.minsi``, ``arith.minui`` or ``arith.minimumf``."""
-        return self._b.pallas.minimum(self, other)
+        return self._scope.owner.pallas.minimum(self, other)
 
     def maximum(self, other: Operand) -> Value:
         """``arith.maxsi``, ``arith.maxui`` or ``arith.maximumf``."""
-        return self._b.pallas.maximum(self, other)
+        return self._scope.owner.pallas.maximum(self, other)
 
     def lt(self, other: Operand) -> Value:
         """Element-wise ``<``."""
-        return self._b.pallas.lt(self, other)
+        return self._scope.owner.pallas.lt(self, other)
 
     def le(self, other: Operand) -> Value:
         """Element-wise ``<=``."""
-        return self._b.pallas.le(self, other)
+        return self._scope.owner.pallas.le(self, other)
 
     def gt(self, other: Operand) -> Value:
         """Element-wise ``>``."""
-        return self._b.pallas.gt(self, other)
+        return self._scope.owner.pallas.gt(self, other)
 
     def ge(self, other: Operand) -> Value:
         """Element-wise ``>=``."""
-        return self._b.pallas.ge(self, other)
+        return self._scope.owner.pallas.ge(self, other)
 
     def to(self, dtype: DType) -> Value:
         """A numeric cast that keeps the shape, by the guide's table; nothing is emitted when the type is the same."""

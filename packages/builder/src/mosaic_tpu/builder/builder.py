@@ -391,12 +391,13 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    def finish(self, results: Sequence[Value] = (), *, verify: bool = True) -> MosaicModule:
+    def finish(self, results: Sequence[Value] = (), *, verify: bool | None = True) -> MosaicModule:
         """Return from the function, verify the module, and hand it over; the builder is then closed.
 
         Args:
             results: values the function returns, as declared.
-            verify: run MLIR's verifier.
+            verify: run MLIR's verifier; ``None`` runs it only where the builder did not check every op itself, that is
+                after `emit` and ops that go through jaxlib's generated classes.
 
         Raises:
             BuilderStateError: nothing was declared, or the builder is finished.
@@ -417,7 +418,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         self._root.live = None
         self._ip = NO_BLOCK
         self._finished = True
-        if verify:
+        if verify or (verify is None and self._needs_verifier):
             self._verify()
         return MosaicModule(self.module, self.name, self.signature, self.types)
 

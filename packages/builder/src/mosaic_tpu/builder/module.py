@@ -63,7 +63,9 @@ class MosaicModule:
             ModuleFormatError: it was handed to ``serialize(keep=False)``.
         """
         if self._module is None:
-            raise ModuleFormatError("the module was consumed by serialize(keep=False)", hint="build it again, or keep it")
+            raise ModuleFormatError(
+                "the module was consumed by serialize(keep=False)", op="module", hint="build it again, or keep it"
+            )
         return self._module
 
     def text(self, *, canonical: bool = True, locations: bool = False) -> str:
@@ -125,6 +127,8 @@ def body_text(body: bytes | str, *, canonical: bool = False) -> str:
     Raises:
         ModuleFormatError: this is not a module the installed jaxlib can read.
     """
+    if not isinstance(body, bytes | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ModuleFormatError(f"a {type(body).__name__} is not a module", op="body_text")
     context = new_context()
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown():
@@ -138,8 +142,11 @@ def body_text(body: bytes | str, *, canonical: bool = False) -> str:
             first = str(error).strip().splitlines()[0] if str(error).strip() else "unknown format"
             raise ModuleFormatError(
                 f"not a Mosaic module this jaxlib can read: {first}",
-                hint="give the decoded body of a tpu_custom_call, or MLIR text; a newer jaxlib may read newer versions",
+                op="body_text",
+                hint="give the decoded body of a tpu_custom_call, or text; a newer jaxlib may read newer versions",
             ) from None
+        if not len(module.body.operations):
+            raise ModuleFormatError("there is no function in the module", op="body_text")
         return module.operation.get_asm().rstrip() + "\n"
 
 
@@ -150,12 +157,17 @@ def explain_verifier(error: ir.MLIRError) -> VerificationError:
     """MLIR's diagnostics as one of our errors, at the kernel's line."""
     diagnostics = list(error.error_diagnostics)
     if not diagnostics:
-        return VerificationError(str(error))
+        return VerificationError(str(error), op="verify")
     first = diagnostics[0]
     where = _FILE_LINE.search(str(first.location))
-    op = re.match(r"'([\w.]+)' op (.*)", first.message, re.DOTALL)
+    named = re.match(r"'([\w.]+)' op (.*)", first.message, re.DOTALL)
+    # The op itself stands in a note: see current operation: %1 = "tpu.assume_multiple"(%0) <{…}> : (i32) -> i32
+    shown = " ".join(note.message for note in first.notes)
+    quoted = re.search(r'"([\w.]+)"\(', shown)
+    operands = re.findall(r" : \(([^()]+)\) -> ", shown)
     return VerificationError(
-        (op[2] if op else first.message).strip(),
-        op=op[1] if op else None,
+        (named[2] if named else first.message).strip(),
+        op=named[1] if named else quoted[1] if quoted else "verify",
+        operands=operands[-1:],
         location=f"{where[1]}:{where[2]}" if where else None,
     )

@@ -71,8 +71,8 @@ def check_run(name: str, run: Callable[..., Any]) -> None:
         raise KernelDefinitionError(f"run takes {signature}", op=name, location=where(run), hint=_SIGNATURE) from None
 
 
-def run_kernel(name: str, run: Callable[..., Any], cfg: object) -> MosaicModule:
-    """Build the module of one config."""
+def run_kernel(name: str, run: Callable[..., Any], cfg: object, *, verify: bool | None = True) -> MosaicModule:
+    """Build the module of one config; ``verify`` as in `Builder.finish`."""
     builder = Builder(name)
     returned = run(builder, cfg)
     if returned is not None:
@@ -80,7 +80,7 @@ def run_kernel(name: str, run: Callable[..., Any], cfg: object) -> MosaicModule:
             f"run returned a {type(returned).__name__}", op=name, location=where(run), hint="store outputs to their refs, return None"
         )
     try:
-        return builder.finish()
+        return builder.finish(verify=verify)
     except BuilderStateError as error:
         raise KernelDefinitionError(
             error.summary, op=name, location=where(run), hint="run must call b.declare_args(…), and not b.finish()"

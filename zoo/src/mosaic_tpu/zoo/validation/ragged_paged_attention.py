@@ -112,8 +112,10 @@ def _check_lengths(bounds: NDArray[np.int64], lengths: NDArray[np.int64], page_s
 
 
 def _check_pages(table: NDArray[np.int32], lengths: NDArray[np.int64], pages: int, page_size: int) -> None:
-    used: NDArray[np.bool_] = np.arange(table.shape[1])[None, :] * page_size < lengths[:, None]
-    for seq, column in np.argwhere(used & ((table < 0) | (table >= pages)))[:1]:
+    starts = np.asarray([column * page_size for column in range(table.shape[1])], np.int64)
+    used = np.less(starts[None, :], lengths[:, None])
+    outside = np.logical_or(table < 0, table >= pages)
+    for seq, column in np.argwhere(np.logical_and(used, outside))[:1]:
         _refuse(
             f"page_indices[{seq}, {column}] is {table[seq, column]}",
             hint=f"from 0 to {pages - 1}, the pages of 'kv_pages'",

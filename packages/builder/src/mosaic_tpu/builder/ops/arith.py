@@ -8,6 +8,7 @@ from typing import Final, Literal
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._core import Core
 from mosaic_tpu.builder._registry import op
+from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import AttributeValueError, DTypeError, KindError, ShapeError
@@ -415,7 +416,15 @@ class ArithOps(Core):
             >>> b.select(b.cmpi("eq", b.lift(1), b.lift(2)), b.lift(3), b.lift(4)).dtype
             i32
         """
-        c, a, d = self._use(condition, "arith.select"), self._use(x, "arith.select"), self._use(y, "arith.select")
+        used = [self._use(condition, "arith.select"), self._use(x, "arith.select"), self._use(y, "arith.select")]
+        info = x._info
+        key = ("arith.select", condition._info, info, y._info)
+        if key not in self.types.plans:
+            self._check_select(condition, x, y)
+            self.types.plans[key] = info
+        return self._emit("arith.select", info, used)
+
+    def _check_select(self, condition: Value, x: Value, y: Value) -> None:
         info = x._info
         if info is not y._info:
             self._same(x, y, "arith.select")
@@ -424,19 +433,27 @@ class ArithOps(Core):
                       hint="compare first: x < y, v.ne(0)")  # fmt: skip
         if condition.is_vector and condition.shape != info.shape:
             self.fail(ShapeError, "the condition's shape differs", op="arith.select", operands=[condition, x, y])
-        return self._emit("arith.select", info, [c, a, d])
 
     # --- casts -------------------------------------------------------------------------------------------------
 
     def _cast(self, name: str, x: Value, dtype: DType) -> Value:
-        used = self._use(x, name)
+        if x.__class__ is not Value or x._scope.live is not self:
+            self._use(x, name)
+        key = (name, x._info, dtype)
+        result = self.types.plans.get(key) if dtype.__class__ is DType else None
+        if result is None:
+            result = self._cast_result(name, x, dtype)
+            self.types.plans[key] = result
+        return self._emit(name, result, [x._ir])
+
+    def _cast_result(self, name: str, x: Value, dtype: DType) -> TypeInfo:
         info, dtype = x._info, self._data_type(dtype, name)
         if info.is_ref:
             self.fail(KindError, "a ref is not a value", op=name, operands=[x], hint="load it first: ref[...]")
         if not _CASTS[name](info.dtype, dtype) or (dtype is dt.index and info.is_vector):
             self.fail(DTypeError, f"cannot cast {info.dtype} to {dtype} with this op", op=name, operands=[x],
                       hint="x.to(dtype) picks the right one")  # fmt: skip
-        return self._emit(name, self.types.like(info, dtype), [used])
+        return self.types.like(info, dtype)
 
     @op("arith.extsi", traits=("elementwise", "pure"))
     def extsi(self, x: Value, dtype: DType) -> Value:

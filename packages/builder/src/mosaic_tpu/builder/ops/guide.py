@@ -149,25 +149,38 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             >>> b.cast(b.lift(1), f32).dtype
             f32
         """
-        self._use(value, "to")
-        source, dtype = value.dtype, self._dtype(dtype, "to")
-        if source is dtype and not value.is_ref:
-            return value
-        if value.is_ref:
+        if value.__class__ is not Value or value._scope.live is not self:
+            self._use(value, "to")
+        key = ("to", value._info, dtype)
+        name = self.types.plans.get(key) if dtype.__class__ is DType else None
+        if name is None:
+            dtype = self._dtype(dtype, "to")
+            name = self.types.plans[key] = self._cast_op(value, dtype)
+        if not name:
+            info = value._info
+            return value if info.dtype is dtype else Value(value._ir, self.types.like(info, dtype), value._scope)
+        return self._cast(name, value, dtype)
+
+    def _cast_op(self, value: Value, dtype: DType) -> str:
+        """The op that casts ``value`` to ``dtype``; empty where the bits stay as they are."""
+        source = value._info.dtype
+        if value._info.is_ref:
             self.fail(KindError, "a ref is not a value", op="to", operands=[value], hint="load it first: ref[...]")
+        if source is dtype:
+            return ""
         zero_extends = source.kind in ("bool", "uint")
         if source.is_int and dtype.is_int:
             if source.bits == dtype.bits:
-                return Value(self._use(value, "to"), self.types.like(value._info, dtype), value._scope)
+                return ""
             if source.bits > dtype.bits:
-                return self.trunci(value, dtype)
-            return self.extui(value, dtype) if zero_extends else self.extsi(value, dtype)
+                return "arith.trunci"
+            return "arith.extui" if zero_extends else "arith.extsi"
         if source.is_int and dtype.is_float:
-            return self.uitofp(value, dtype) if zero_extends else self.sitofp(value, dtype)
+            return "arith.uitofp" if zero_extends else "arith.sitofp"
         if source.is_float and dtype.is_int:
-            return self.fptoui(value, dtype) if dtype.is_unsigned else self.fptosi(value, dtype)
+            return "arith.fptoui" if dtype.is_unsigned else "arith.fptosi"
         if source.is_float and dtype.is_float and source.bits != dtype.bits:
-            return self.extf(value, dtype) if source.bits < dtype.bits else self.truncf(value, dtype)
+            return "arith.extf" if source.bits < dtype.bits else "arith.truncf"
         hint = "use to_index and index_cast for indices" if dt.index in (source, dtype) else "cast to f32 first"
         self.fail(DTypeError, f"no cast from {source} to {dtype}", op="to", operands=[value], hint=hint)
 

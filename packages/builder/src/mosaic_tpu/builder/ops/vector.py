@@ -9,6 +9,7 @@ from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import ir
 from mosaic_tpu.builder._core import Core
 from mosaic_tpu.builder._registry import op
+from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.enums import CombiningKind, MemorySpace
 from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, MemorySpaceError, ShapeError
@@ -116,6 +117,13 @@ class VectorOps(Core):
         """
         used = self._use(source, "vector.broadcast")
         target = self._shape(shape, "vector.broadcast")
+        key = ("vector.broadcast", source._info, target)
+        result = self.types.plans.get(key)
+        if result is None:
+            result = self.types.plans[key] = self._broadcast_result(source, target)
+        return self._emit("vector.broadcast", result, [used])
+
+    def _broadcast_result(self, source: Value, target: tuple[int, ...]) -> TypeInfo:
         if source.is_ref:
             self.fail(KindError, "a ref is not a value", op="vector.broadcast", operands=[source], hint="load it first")
         if not target or source._info.dtype is dt.index:
@@ -125,7 +133,7 @@ class VectorOps(Core):
         if source.rank > len(target) or any(s not in (1, t) for s, t in zip(source.shape, aligned, strict=True)):
             self.fail(ShapeError, f"does not broadcast to {target}", op="vector.broadcast", operands=[source],
                       hint="insert size-1 dimensions with shape_cast first")  # fmt: skip
-        return self._emit("vector.broadcast", self.types.vector(target, source._info.dtype), [used])
+        return self.types.vector(target, source._info.dtype)
 
     @op("vector.shape_cast", source="b.shapeCast(src, new_shape)")
     def shape_cast(self, source: Value, shape: Sequence[int]) -> Value:
@@ -140,12 +148,14 @@ class VectorOps(Core):
         """
         used = self._use_vector(source, "vector.shape_cast")
         target = self._shape(shape, "vector.shape_cast")
-        if target == source._info.shape:
-            return self._emit("vector.shape_cast", source._info, [used])
-        if math.prod(target) != math.prod(source.shape) or not target:
-            self.fail(ShapeError, f"{math.prod(source.shape)} elements do not make shape {target}",
-                      op="vector.shape_cast", operands=[source], hint="the number of elements must stay")  # fmt: skip
-        return self._emit("vector.shape_cast", self.types.vector(target, source._info.dtype), [used])
+        key = ("vector.shape_cast", source._info, target)
+        result = self.types.plans.get(key)
+        if result is None:
+            if math.prod(target) != math.prod(source.shape) or not target:
+                self.fail(ShapeError, f"{math.prod(source.shape)} elements do not make shape {target}",
+                          op="vector.shape_cast", operands=[source], hint="the number of elements must stay")  # fmt: skip
+            result = self.types.plans[key] = self.types.vector(target, source._info.dtype)
+        return self._emit("vector.shape_cast", result, [used])
 
     @op("vector.extract", source="b.vectorExtract(src, position)")
     def vector_extract(self, source: Value, position: Sequence[int]) -> Value:

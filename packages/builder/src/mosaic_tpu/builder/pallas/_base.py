@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mosaic_tpu.builder import dtypes as dt
@@ -20,6 +21,16 @@ class Idioms:
 
     def __init__(self, builder: Builder) -> None:
         self._b = builder
+
+    @contextmanager
+    def _one_line(self) -> Iterator[None]:
+        """Ops of an idiom that emits many: the kernel's line is looked up once for all."""
+        b = self._b
+        outer, b._line = b._line, b._loc()
+        try:
+            yield
+        finally:
+            b._line = outer
 
     def _check(self, op: str, *operands: Operand) -> None:
         """Operands must be this builder's scalars or vectors, or numbers."""
@@ -78,8 +89,9 @@ class Idioms:
     def _splat(self, number: Number, info: TypeInfo) -> Value:
         """A number beside an operand of a type: a scalar constant and, for a vector, its broadcast."""
         b = self._b
-        scalar = b._constant(number, b.types.scalar(info.dtype))
-        return b._emit("vector.broadcast", info, [scalar._ir]) if info.is_vector else scalar
+        if not info.is_vector:
+            return b._constant(number, info)
+        return b._emit("vector.broadcast", info, [b._raw_constant(number, b.types.scalar(info.dtype))])
 
     def _any_pair(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
         x_value, y_value = isinstance(x, Value), isinstance(y, Value)

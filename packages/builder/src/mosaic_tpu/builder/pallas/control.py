@@ -134,20 +134,35 @@ class ControlIdioms(Idioms):
     ) -> Carry:
         b = self._b
         steps = max(0, steps)
-        factor = steps if unroll is True else max(1, int(unroll))
+        factor = max(1, steps if unroll is True else int(unroll))
         carried = tuple(self._init(init))
         if factor == steps:
-            for i in range(start, start + steps):
-                carried = tuple(self._run(body, self._const(i, dt.i32), carried))
+            indices = [self._const(start, dt.i32)]
+            carried = tuple(self._run(body, indices[0], carried))
+            for i in range(start + 1, start + steps):
+                indices.append(self._const(i, dt.i32))
+                carried = tuple(self._run(body, indices[-1], carried))
+            counts = any(_is_used(i) for i in indices)
         else:
-            lower = self._const(start, dt.i32)
-            end = b.addi(lower, self._const(steps, dt.i32))
-            with b.for_(lower, end, self._const(1, dt.i32), carried) as loop:
+            indices = [self._const(start, dt.i32)]
+            end = b.addi(indices[0], self._const(steps, dt.i32))
+            step = self._const(1, dt.i32)
+            with b.for_(indices[0], end, step, carried) as loop:
                 loop.yield_(*self._run(body, loop.iv, loop.carried))
+            counts = _is_used(loop.iv)
             if factor > 1:
                 loop.operation.attributes["tpu.late_unroll"] = b.types.integer(factor, 32)
-            carried = loop.results
-        self._const(steps, dt.i32)  # the scan's final counter, which nobody uses
+            if steps or factor > 1:
+                carried = loop.results
+            else:
+                loop.operation.erase()
+                step.ir.owner.erase()
+        if counts:
+            self._const(steps, dt.i32)  # the scan's final counter, which nobody uses
+        else:
+            # JAX drops a counter that the body does not read: the loop then counts from 0.
+            for i, index in enumerate(indices):
+                index.ir.owner.attributes["value"] = b.types.integer(i, 32)
         return carried
 
     def _dynamic_loop(
@@ -187,3 +202,7 @@ class ControlIdioms(Idioms):
         """
         with self._b.region():
             yield
+
+
+def _is_used(value: Value) -> bool:
+    return next(iter(value.ir.uses), None) is not None

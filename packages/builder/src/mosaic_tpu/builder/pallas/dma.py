@@ -50,6 +50,10 @@ class AsyncCopy:
 
     def start(self, *, priority: int = 0) -> None:
         """Start the copy: ``tpu.enqueue_dma``."""
+        with self.builder.pallas._one_line():
+            self._start(priority)
+
+    def _start(self, priority: int) -> None:
         source, target, semaphore, source_sem, device = self._operands()
         self.builder.enqueue_dma(
             source, target, semaphore, source_semaphore=source_sem, device_id=device, priority=priority
@@ -57,6 +61,10 @@ class AsyncCopy:
 
     def wait(self) -> None:
         """Wait for the copy's arrival: ``tpu.wait_dma``, or ``tpu.wait_dma2`` before jaxlib 0.12."""
+        with self.builder.pallas._one_line():
+            self._wait()
+
+    def _wait(self) -> None:
         source, target, semaphore, source_sem, device = self._operands()
         self.builder.wait_dma(source, target, semaphore, source_semaphore=source_sem, device_id=device)
 
@@ -128,6 +136,7 @@ class DmaIdioms(RefIdioms):
         view = self._view(semaphore, "semaphore_wait")
         hoisted = self._hoist(view)
         count = amount if isinstance(amount, Value) else self._const(amount, dt.i32)
+        self._const(True, dt.i1)  # `decrement`, which the lowering only looks at
         self._b.sem_wait(self._materialize(view, hoisted), count)
 
     @idiom("pl.semaphore_read(sem)", "tpu.sem_read", group="dma", traits=("semaphore",))

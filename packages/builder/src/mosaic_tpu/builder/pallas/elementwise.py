@@ -210,7 +210,8 @@ class ElementwiseIdioms(Idioms):
     def _compare_booleans(self, name: str, x: Value, y: Value, given: tuple[Operand, Operand]) -> Value:
         """A logical expression; what was broadcast for the comparison is broadcast once more for that expression."""
         b, info = self._b, x._info
-        stretched = [info.shape != (v.shape if isinstance(v, Value) else ()) for v in given]
+        shapes = [v.shape if isinstance(v, Value) else () for v in given]
+        stretched = [info.shape != ((1,) * (x.rank - len(s)) + s if s else s) for s in shapes]
         if any(stretched) and name not in ("eq", "ne"):
             b.fail(UnsupportedOpError, "ordering booleans of two shapes", op=name, operands=[x, y], hint="use & | ^ and ~")
         x, y = (
@@ -437,13 +438,14 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.floor_divide(b.lift(-7), 2).dtype
             i32
         """
-        first, second = self._at_jit(x, y, "floor_divide")
-        if first.dtype.is_unsigned:
-            return self.div(first, second)
-        quotient = self.div(first, second)
-        differ = self.ne(self.sign(first), self.sign(second))
-        inexact = self.ne(self.rem(first, second), 0)
-        return self._b.select(self.bitwise_and(differ, inexact), self.sub(quotient, 1), quotient)
+        with self._one_line():
+            first, second = self._at_jit(x, y, "floor_divide")
+            if first.dtype.is_unsigned:
+                return self.div(first, second)
+            quotient = self.div(first, second)
+            differ = self.ne(self.sign(first), self.sign(second))
+            inexact = self.ne(self.rem(first, second), 0)
+            return self._b.select(self.bitwise_and(differ, inexact), self.sub(quotient, 1), quotient)
 
     @idiom("x % y", "arith.remsi", "arith.select", group="elementwise", traits=("elementwise", "pure"))
     def remainder(self, x: Operand, y: Operand) -> Value:

@@ -74,31 +74,32 @@ class RefIdioms(Idioms):
         if index.steps:
             b.fail(ShapeError, "views have no strides", op="at", operands=[ref], hint="load with the stride instead")
         starts = [
-            self._offset(e.start if isinstance(e, Slice) else e, None if hoisted is None else hoisted[d])
+            self._offset(e.start if e.__class__ is Slice else e, None if hoisted is None else hoisted[d])  # pyright: ignore[reportAttributeAccessIssue]
             for d, e in enumerate(index.entries)
         ]
         if not index.static:
-            sliced = b.memref_slice(ref, starts, index.sizes)
+            values = [Value(s, b.types.scalar(dt.i32), b._scope) for s in starts]
+            sliced = b.memref_slice(ref, values, index.sizes)
             shape = tuple(s for s, q in zip(sliced._info.shape, index.squeezed, strict=True) if not q)
             return b._view("tpu.memref_squeeze", sliced, shape) if index.drops else sliced
         sliced_info, squeezed_info = b.types.sliced(ref._info, index.sizes, index.squeezed)  # pyright: ignore[reportArgumentType]
         sliced = b._emit(
-            "tpu.memref_slice", sliced_info, [ref._ir, *[s._ir for s in starts]], b._slice_attributes(len(starts), 0)
+            "tpu.memref_slice", sliced_info, [ref._ir, *starts], b._slice_attributes(len(starts), 0)
         )
         return b._emit("tpu.memref_squeeze", squeezed_info, [sliced._ir]) if index.drops else sliced
 
-    def _offset(self, start: Value | int, hoisted: Value | None) -> Value:
+    def _offset(self, start: Value | int, hoisted: Value | None) -> ir.Value:
         """An i32 offset: the hoisted constant, a value, or a constant made here."""
         b = self._b
-        i32 = b.types.scalar(dt.i32)
         if hoisted is not None:
-            return hoisted
-        if not isinstance(start, Value):
-            return b._constant(start, i32)
-        b._use(start, "at")
+            return hoisted._ir
+        i32 = b.types.scalar(dt.i32)
+        if start.__class__ is not Value:
+            return b._raw_constant(start, i32)
+        used = b._use(start, "at")
         if start._info.ir is not i32.ir:
             b.fail(DTypeError, "offsets must be i32", op="at", operands=[start], hint="b.index_cast(v, i32)")
-        return start
+        return used
 
     def _starts(self, index: Index) -> list[ir.Value]:
         """Index operands of a load or store: constants in place, one a dimension."""
@@ -107,14 +108,18 @@ class RefIdioms(Idioms):
         for entry in index.entries:
             start = entry.start if entry.__class__ is Slice else entry  # pyright: ignore[reportAttributeAccessIssue]
             if start.__class__ is Value:
-                b._use(start, "ref[…]")
-                starts.append(start._ir if start._info is b.types.index else b.index_cast(start, dt.index)._ir)
+                used = b._use(start, "ref[…]")
+                index_info = b.types.index
+                is_index = start._info is index_info
+                starts.append(used if is_index else b._emit("arith.index_cast", index_info, [used])._ir)
             else:
-                starts.append(b._constant(start, b.types.index)._ir)
+                starts.append(b._raw_constant(start, b.types.index))
         return starts
 
     def _access(self, ref: RefLike, index: object, op: str) -> tuple[Value, Index]:
         """The ref after all transforms but the last index, and that index."""
+        if ref.__class__ is Value and ref._info.is_ref and ref._scope.live is self._b:
+            return ref, parse_index(index, ref._info.shape)
         view = self._view(ref, op)
         transforms = view.transforms
         if index is ...:
@@ -162,8 +167,8 @@ class RefIdioms(Idioms):
         return b.shape_cast(loaded, found.shape)
 
     def _vmem(self, ref: Value, op: str) -> None:
-        if ref._info.space not in (MemorySpace.VMEM, MemorySpace.VMEM_SHARED):
-            space = ref._info.space
+        space = ref._info.space
+        if space is not MemorySpace.VMEM and space is not MemorySpace.VMEM_SHARED:
             self._b.fail(MemorySpaceError, f"{space.value if space else '?'} refs cannot be read or written directly", op=op,
                          operands=[ref], hint="copy to vmem with b.pallas.async_copy")  # fmt: skip
 

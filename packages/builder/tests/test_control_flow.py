@@ -1,0 +1,342 @@
+"""Regions nest, carry and yield; what is misused in them is refused, and an exception of the kernel's passes through."""
+
+from __future__ import annotations
+
+import pytest
+
+from mosaic_tpu.builder import Args, Builder, f32, i32
+from mosaic_tpu.builder import errors as e
+
+from .conftest import Raises
+
+# ------------------------------------------------------------------------------------------------- what works
+
+
+def test_a_loop_carries_values(b: Builder, a: Args) -> None:
+    with b.for_(0, a.i, init=[b.lift(0), b.zeros((8, 128), f32)]) as loop:
+        count, total = loop.carried
+        loop.yield_(count + loop.iv, total + a.x[...])
+    count, total = loop.results
+    assert count.dtype is i32 and total.shape == (8, 128)
+    a.y[...] = total
+    assert "scf.for %arg" in b.finish().text()
+
+
+def test_bounds_of_ints_make_an_index_counter(b: Builder, a: Args) -> None:
+    with b.for_(0, 4) as loop:
+        assert str(loop.iv.type) == "index"
+    with b.for_(0, a.i, 2) as loop:
+        assert loop.iv.dtype is i32
+    b.finish()
+
+
+def test_regions_without_results_end_by_themselves(b: Builder, a: Args) -> None:
+    with b.for_(0, 4):
+        with b.if_(a.i < 1):
+            b.scalar_store(a.lens, a.i, [0])
+    with b.if_else(a.i < 1) as choice:
+        with choice.then:
+            pass
+        with choice.otherwise:
+            choice.yield_else()
+    with b.if_(a.i < 1) as single:
+        single.yield_then()
+    with b.region():
+        pass
+    b.finish()
+
+
+def test_regions_nest(b: Builder, a: Args) -> None:
+    with b.for_(0, a.i, init=[b.lift(0)]) as outer:
+        with b.if_else(outer.iv < 2, [b.scalar_ty(i32)]) as choice:
+            with choice.then:
+                with b.for_(0, outer.iv, init=outer.carried) as inner:
+                    inner.yield_(inner.carried[0] + inner.iv + a.i)
+                choice.yield_then(*inner.results)
+            with choice.otherwise:
+                with b.region([b.scalar_ty(i32)]) as scope:
+                    scope.yield_(outer.carried[0])
+                choice.yield_else(*scope.results)
+        outer.yield_(*choice.results)
+    b.scalar_store(a.lens, outer.results[0], [0])
+    b.finish()
+
+
+def test_a_while_may_forward_other_types(b: Builder, a: Args) -> None:
+    with b.while_([a.i], [b.scalar_ty(f32)]) as loop:
+        with loop.before:
+            (count,) = loop.before_carried
+            loop.yield_before(count < 10, count.to(f32))
+        with loop.after:
+            (value,) = loop.after_carried
+            loop.yield_after(value.to(i32) + 1)
+    assert loop.results[0].dtype is f32
+    b.finish()
+
+
+def test_a_type_may_be_given_by_a_value(b: Builder, a: Args) -> None:
+    with b.if_else(a.i < 1, [a.x[...]]) as choice:
+        with choice.then:
+            choice.yield_then(a.x[...])
+        with choice.otherwise:
+            choice.yield_else(b.zeros((8, 128), f32))
+    assert choice.results[0].shape == (8, 128)
+    b.finish()
+
+
+def test_outer_values_are_seen_inside(b: Builder, a: Args) -> None:
+    outside = b.lift(1)
+    with b.for_(0, 4):
+        with b.if_(outside < a.i):
+            b.addi(outside, a.i)
+    b.finish()
+
+
+# ------------------------------------------------------------------------------------------------- yields
+
+
+def test_carried_values_must_be_yielded(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.YieldMissingError, "scf.yield", "(i32)", hint="yield_"):
+        with b.for_(0, 4, init=[a.i]):
+            pass
+
+
+def test_a_branch_must_yield_its_results(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.YieldMissingError, "scf.yield", "i32"):
+        with b.if_else(a.i < 1, [b.scalar_ty(i32)]) as choice:
+            with choice.then:
+                pass
+
+
+@pytest.mark.parametrize("branch", ["then", "otherwise"])
+def test_both_branches_must_be_built(b: Builder, a: Args, raises: Raises, branch: str) -> None:
+    with raises(e.YieldMissingError, "scf.if", hint="with x."):
+        with b.if_else(a.i < 1) as choice:
+            with getattr(choice, branch):
+                pass
+
+
+def test_a_while_must_test(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.YieldMissingError, "scf.condition"):
+        with b.while_([a.i]) as loop:
+            with loop.before:
+                pass
+
+
+def test_a_region_yields_once(b: Builder, a: Args, raises: Raises) -> None:
+    with b.for_(0, 4, init=[a.i]) as loop:
+        loop.yield_(a.i)
+        with raises(e.YieldTwiceError, "scf.yield", "i32", hint="last statement"):
+            loop.yield_(a.i)
+    b.finish()
+
+
+def test_a_while_tests_once(b: Builder, a: Args, raises: Raises) -> None:
+    with b.while_([a.i]) as loop:
+        with loop.before:
+            more = a.i < 1
+            loop.condition(more, a.i)
+            with raises(e.YieldTwiceError, "scf.condition"):
+                loop.condition(more, a.i)
+        with loop.after:
+            loop.yield_(a.i)
+    b.finish()
+
+
+def test_nothing_follows_a_yield(b: Builder, a: Args, raises: Raises) -> None:
+    with b.for_(0, 4, init=[a.i]) as loop:
+        loop.yield_(a.i)
+        with raises(e.YieldTwiceError, "arith.addi", hint="last statement"):
+            b.addi(a.i, a.i)
+    b.finish()
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_as_many_values_are_yielded_as_carried(b: Builder, a: Args, raises: Raises, count: int) -> None:
+    with b.for_(0, 4, init=[a.i]) as loop:
+        with raises(e.YieldTypeError, "scf.yield", "(i32)"):
+            loop.yield_(*[a.i] * count)
+        loop.yield_(a.i)
+    b.finish()
+
+
+def test_values_are_yielded_in_the_carried_types(b: Builder, a: Args, raises: Raises) -> None:
+    with b.for_(0, 4, init=[a.i]) as loop:
+        wrong = a.i.to(f32)
+        with raises(e.YieldTypeError, "scf.yield", "(i32)", "operands: f32"):
+            loop.yield_(wrong)
+        loop.yield_(a.i)
+    b.finish()
+
+
+def test_an_idioms_body_returns_its_carry(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.YieldTypeError, "fori_loop", "0 values for a carry of 1"):
+        b.pallas.fori_loop(0, 4, lambda i, s: None, (0,))
+
+
+def test_only_the_innermost_region_yields(b: Builder, a: Args, raises: Raises) -> None:
+    with b.for_(0, 4, init=[a.i]) as outer:
+        with b.for_(0, 4):
+            with raises(e.RegionOrderError, "scf.yield", hint="whose with block"):
+                outer.yield_(a.i)
+        outer.yield_(a.i)
+    b.finish()
+
+
+# ------------------------------------------------------------------------------------------------- order and scope
+
+
+def test_results_are_read_after_the_region(b: Builder, a: Args, raises: Raises) -> None:
+    with b.for_(0, 4, init=[a.i]) as loop:
+        with raises(e.RegionOrderError, "scf.for", hint="with block"):
+            loop.results  # noqa: B018
+        loop.yield_(a.i)
+    assert len(loop.results) == 1
+
+
+def test_a_region_is_entered_once(b: Builder, a: Args, raises: Raises) -> None:
+    with b.for_(0, 4) as loop:
+        pass
+    with raises(e.RegionOrderError, "entered twice"):
+        with loop:
+            pass
+    b.finish()
+
+
+def test_a_then_value_is_unknown_in_else(b: Builder, a: Args, raises: Raises) -> None:
+    with b.if_else(a.i < 1) as choice:
+        with choice.then:
+            inner = b.lift(1)
+        with choice.otherwise:
+            with raises(e.ClosedRegionError, "add", "i32", hint=".results"):
+                inner + 1
+    b.finish()
+
+
+@pytest.mark.parametrize("which", ["iv", "carried", "inner"])
+def test_a_loops_values_are_unknown_after_it(b: Builder, a: Args, raises: Raises, which: str) -> None:
+    with b.for_(0, a.i, init=[a.i]) as loop:
+        inner = b.lift(1)
+        loop.yield_(inner)
+    value = {"iv": loop.iv, "carried": loop.carried[0], "inner": inner}[which]
+    with raises(e.ClosedRegionError, "arith.addi"):
+        b.addi(a.i, value)
+
+
+def test_a_results_value_lives_where_its_op_stands(b: Builder, a: Args, raises: Raises) -> None:
+    with b.if_(a.i < 1):
+        with b.for_(0, 4, init=[a.i]) as loop:
+            loop.yield_(a.i)
+        result = loop.results[0]
+    with raises(e.ClosedRegionError, "arith.addi"):
+        b.addi(result, result)
+
+
+def test_a_ref_does_not_leave_a_region(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.ArityError, "tpu.region"):
+        b.region([b.ref_ty((8, 128), f32)])
+
+
+def test_an_allocation_ends_with_its_region(b: Builder, a: Args, raises: Raises) -> None:
+    with b.pallas.run_scoped():
+        buffer = b.alloca((8, 128), f32)
+    with raises(e.ClosedRegionError, "load"):
+        buffer[...]
+
+
+# ------------------------------------------------------------------------------------------------- conditions, bounds
+
+
+def test_a_condition_is_an_i1(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.DTypeError, "scf.if", "i32", hint="compare"):
+        b.if_(a.i)
+
+
+def test_a_condition_is_a_scalar(b: Builder, a: Args, raises: Raises) -> None:
+    mask = a.x[...] < 0.0
+    with raises(e.KindError, "scf.if", "vector<8x128xi1>", hint="select"):
+        b.if_(mask)
+
+
+@pytest.mark.parametrize("condition", [True, None, 1])
+def test_a_condition_is_a_value(b: Builder, a: Args, raises: Raises, condition: object) -> None:
+    with raises(e.KindError, "scf.if", hint="b.lift"):
+        b.if_(condition)  # type: ignore[arg-type]
+
+
+def test_bounds_have_one_type(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.DTypeError, "scf.for", "index"):
+        b.for_(b.c_index(0), a.i)
+
+
+def test_bounds_are_integers(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.DTypeError, "scf.for", "f32"):
+        b.for_(b.lift(0.0), 4)
+
+
+def test_a_static_bound_is_an_int(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.AttributeValueError, "scf.for", "1.5"):
+        b.for_(0, 1.5)  # type: ignore[arg-type]
+
+
+def test_a_loop_with_run_time_bounds_is_not_unrolled(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.AttributeValueError, "fori_loop", "unroll"):
+        b.pallas.fori_loop(0, a.i, lambda i: None, unroll=2)
+
+
+# ------------------------------------------------------------------------------------------------- exceptions
+
+
+class _OursNot(Exception):
+    pass
+
+
+@pytest.mark.parametrize("idiom", ["for_", "if_", "when", "region", "run_scoped", "if_else", "while_", "fori_loop"])
+def test_an_exception_in_a_region_is_the_users_own(b: Builder, a: Args, idiom: str) -> None:
+    with pytest.raises(_OursNot):
+        match idiom:
+            case "for_":
+                with b.for_(0, 4, init=[a.i]):
+                    raise _OursNot
+            case "if_":
+                with b.if_(a.i < 1):
+                    raise _OursNot
+            case "when":
+                with b.pallas.when(a.i < 1):
+                    raise _OursNot
+            case "region":
+                with b.region([b.scalar_ty(i32)]):
+                    raise _OursNot
+            case "run_scoped":
+                with b.pallas.run_scoped():
+                    raise _OursNot
+            case "if_else":
+                with b.if_else(a.i < 1, [b.scalar_ty(i32)]) as choice:
+                    with choice.then:
+                        raise _OursNot
+            case "while_":
+                with b.while_([a.i]) as loop:
+                    with loop.before:
+                        raise _OursNot
+            case _:
+                b.pallas.fori_loop(0, a.i, _raise)
+    # the builder is where the with block stood
+    assert b.addi(a.i, a.i).dtype is i32
+    assert b.current_block == b._root.block  # type: ignore[union-attr]
+
+
+def _raise(i: object) -> None:
+    raise _OursNot
+
+
+def test_after_an_exception_an_unfinished_region_is_refused_by_name(b: Builder, a: Args) -> None:
+    with pytest.raises(_OursNot), b.for_(0, 4, init=[a.i]):
+        raise _OursNot
+    with pytest.raises(e.VerificationError, match="scf.for"):
+        b.finish()
+
+
+def test_a_misuse_deep_inside_closes_every_region(b: Builder, a: Args) -> None:
+    with pytest.raises(e.DTypeError), b.for_(0, 4), b.if_(a.i < 1), b.pallas.when(a.i < 2):
+        b.addf(a.i, a.i)
+    assert b.current_block == b._root.block  # type: ignore[union-attr]

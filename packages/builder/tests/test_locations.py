@@ -1,0 +1,118 @@
+"""Every op carries the kernel's file and line, however it came to be emitted."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from mosaic_tpu.builder import Args, Builder, Ref, Scalar, Window, f32, i32
+from mosaic_tpu.builder._compat import ir
+
+
+def _here() -> int:
+    return sys._getframe(1).f_lineno
+
+
+def _walk(op: ir.Operation) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+    for region in op.regions:
+        for block in region:
+            for inner in block.operations:
+                found += [inner.operation, *_walk(inner.operation)]
+    return found
+
+
+def _lines(b: Builder) -> dict[str, list[int]]:
+    """The lines of this file that each kind of op in the kernel's body came from."""
+    lines: dict[str, list[int]] = {}
+    for op in _walk(b.current_block.owner.operation):
+        if op.name.endswith((".yield", ".condition")):
+            continue
+        found = re.search(r'"([^"]+)":(\d+):', str(op.location))
+        assert found, f"{op.name} has no line: {op.location}"
+        assert found[1] == __file__, f"{op.name} is said to come from {found[1]}"
+        lines.setdefault(op.name, []).append(int(found[2]))
+    return lines
+
+
+def test_an_op_has_its_line(b: Builder, a: Args) -> None:
+    b.addi(a.i, a.i); first = _here()  # noqa: E702
+    b.exp(b.lift(1.0)); second = _here()  # noqa: E702
+    assert _lines(b) == {"arith.addi": [first], "arith.constant": [second], "math.exp": [second]}
+
+
+def test_all_ops_of_an_idiom_have_its_line(b: Builder, a: Args) -> None:
+    a.y[...] = a.x[...] * 2.0; line = _here()  # noqa: E702
+    assert {n for lines in _lines(b).values() for n in lines} == {line}
+
+
+def test_an_operator_has_its_line(b: Builder, a: Args) -> None:
+    a.i // 3; line = _here()  # noqa: B018, E702
+    assert {n for lines in _lines(b).values() for n in lines} == {line}
+
+
+def test_ops_through_generated_classes_have_their_line(b: Builder, a: Args) -> None:
+    x = a.x[...]; load = _here()  # noqa: E702
+    b.reciprocal(x); reciprocal = _here()  # noqa: E702
+    b.scan(x, "sum"); scan = _here()  # noqa: E702
+    lines = _lines(b)
+    assert lines["vector.load"] == [load]
+    assert lines["tpu.reciprocal"] == [reciprocal] and lines["tpu.scan"] == [scan]
+
+
+def test_regions_have_the_line_of_their_with(b: Builder, a: Args) -> None:
+    with b.for_(0, a.i) as loop:
+        with b.pallas.when(loop.iv < 2):
+            b.scalar_store(a.lens, a.i, [0])
+    top = _here() - 3
+    lines = _lines(b)
+    assert lines["scf.for"] == [top] and lines["scf.if"] == [top + 1] and lines["memref.store"] == [top + 2]
+
+
+def test_a_loops_body_function_keeps_its_own_lines(b: Builder, a: Args) -> None:
+    def body(i: object, total: object) -> tuple[object]:
+        return (total + i,)  # type: ignore[operator]
+
+    b.pallas.fori_loop(0, a.i, body, (0,)); call = _here()  # noqa: E702
+    lines = _lines(b)
+    assert lines["scf.for"] == [call]
+    assert call - 2 in lines["arith.addi"]
+
+
+def test_a_function_of_the_kernels_own_has_the_inner_line(b: Builder, a: Args) -> None:
+    inner = _double.__code__.co_firstlineno + 1
+    _double(b, a)
+    assert _lines(b) == {"arith.addi": [inner]}
+
+
+def _double(b: Builder, a: Args) -> None:
+    b.addi(a.i, a.i)
+
+
+def test_an_index_map_has_its_own_line(b: Builder) -> None:
+    window = Window(index_map=lambda i: (i * 2, 0)); line = _here()  # noqa: E702
+    b.declare_args({"i": Scalar(i32), "x": Ref((8, 128), f32, window=window)}, grid=(4,))
+    assert f'test_locations.py":{line}:' in b.finish().text(canonical=False, locations=True).replace("\\", "/")
+
+
+def test_a_location_names_the_function(b: Builder, a: Args) -> None:
+    b.addi(a.i, a.i)
+    assert "test_a_location_names_the_function" in b.finish().text(canonical=False, locations=True)
+
+
+@pytest.mark.parametrize("locations", [False, True])
+def test_locations_are_printed_on_request(b: Builder, a: Args, locations: bool) -> None:
+    b.addi(a.i, a.i)
+    assert ("test_locations.py" in b.finish().text(canonical=False, locations=locations)) is locations
+
+
+def test_locations_leave_the_body(b: Builder, a: Args) -> None:
+    b.addi(a.i, a.i)
+    module = b.finish()
+    taken, kept = module.serialize(), module.serialize(unzip=False)
+    if taken.debug_locations is None:
+        pytest.skip("this jaxlib leaves locations inside")
+    assert b"test_locations.py" not in taken.body and b"test_locations.py" in taken.debug_locations
+    assert b"test_locations.py" in kept.body and kept.debug_locations is None
