@@ -28,7 +28,7 @@ NEWEST_JAX = "jax" + EXTRA
 OLDEST_JAX = "jax" + EXTRA + "==0.11.2"
 WORKERS = "2"
 TESTS = ("packages", "zoo", "conformance/repository")
-# Keeps libtpu from looking for a TPU. Programs that may use one (demo, conformance) decide by themselves.
+# Keeps libtpu from looking for a TPU. Conformance may use one where it is attached.
 NO_TPU = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1"}
 # ---------------------------------------------------------------------------------------------------------------------
 
@@ -55,17 +55,17 @@ def install(session, *requirements, groups=()):
     session.install("--no-build-isolation", *EDITABLE, *requirements, *dependencies)
 
 
-def _pytest(session, *paths, env=None):
+def _pytest(session, *paths, options=(), env=None):
     """Pytest on the paths among the session's arguments; where they name none, on `paths`."""
     named = any((ROOT / argument.partition("::")[0]).exists() for argument in session.posargs)
-    session.run("pytest", "-n", WORKERS, *session.posargs, *(() if named else paths), env=env)
+    session.run("pytest", "-n", WORKERS, *options, *session.posargs, *(() if named else paths), env=env)
 
 
 @shared_session
 def demo(session):
     """Emit the kernels, compare them with Pallas, compile them for TPUs: no TPU needed."""
     install(session, NEWEST_JAX)
-    session.run("python", "-m", "mosaic_tpu.zoo.demo", *session.posargs)
+    session.run("python", "-m", "conformance.demo", *session.posargs)
 
 
 @shared_session
@@ -88,7 +88,7 @@ def conformance(session):
 def conformance_oldest(session):
     """The second half of `conformance`: the oldest JAX we support."""
     install(session, OLDEST_JAX, groups=["conformance"])
-    _pytest(session, "conformance")
+    _pytest(session, "conformance", options=["--conformance-json", ".conformance/report-oldest-jax.json"])
 
 
 @shared_session

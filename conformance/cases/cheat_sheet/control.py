@@ -647,7 +647,7 @@ class remote_copy:
         copy = b.pallas.async_remote_copy(h, o, send, recv, 1)
         copy.start()
         copy.wait_send()
-        copy.wait()
+        copy.wait_recv()
 
 
 @DMA.add(n=smem(i32), h=anywhere(f32), o=out(f32, space="any"), send=sem("dma", (2,)), recv=sem("dma", (2,)), uses=("at", "load"))
@@ -667,6 +667,21 @@ class remote_copy_scalar:
         )
         copy.start()
         copy.wait_send()
+        copy.wait_recv()
+
+
+@DMA.add(h=anywhere(f32, (2, 8, 128)), o=out(f32, (4, 8, 128), space="any"), send=sem("dma", (6,)), recv=sem("dma", (6,)), uses=("at",))
+class remote_copy_static_parts:
+    def pallas(h, o, send, recv):
+        copy = pltpu.make_async_remote_copy(
+            h.at[1], o.at[2], send.at[3], recv.at[4], device_id=5, device_id_type=pl.DeviceIdType.LOGICAL
+        )
+        copy.start()
+        copy.wait()
+
+    def ours(b, h, o, send, recv):
+        copy = b.pallas.async_remote_copy(h.at[1], o.at[2], send.at[3], recv.at[4], 5)
+        copy.start()
         copy.wait()
 
 

@@ -109,7 +109,7 @@ PAIRS.expression("concatenate-negative", "jnp.concatenate([x, x], axis=-1)", "b.
 PAIRS.expression("transpose", "x.T", "b.transpose(x, (1, 0))", x=vmem(f32, (128, 128)))
 PAIRS.expression("transpose-3d", "jnp.transpose(x, (1, 0, 2))", "b.transpose(x, (1, 0, 2))", x=vmem(f32, (2, 8, 128)))
 PAIRS.expression("roll", "pltpu.roll(x, 1, axis=1)", "b.rotate(x, 1, 1)", x=vmem(f32))
-PAIRS.expression("repeat", "jnp.tile(x, (2, 1))", "b.repeat(x, 0, 2)", x=vmem(f32))
+PAIRS.expression("tile", "jnp.tile(x, (2, 1))", "b.pallas.concatenate([x, x], 0)", x=vmem(f32))
 
 # --- reductions --------------------------------------------------------------------------------------------------------
 

@@ -226,6 +226,15 @@ def test_the_verifier_can_be_left_out(b: Builder, a: Args) -> None:
     assert "assume_multiple" in b.finish(verify=False).text(canonical=False)
 
 
+def test_an_op_that_an_ir_version_lacks_is_refused_when_written(b: Builder, a: Args) -> None:
+    b.scan(b.zeros((8, 128), i32), "maxsi")
+    module = b.finish()
+    with pytest.raises(e.VerificationError, match="tpu.scan") as caught:
+        module.serialize(ir_version=15)
+    assert f"  at: {__file__}:" in str(caught.value) and "hint: serialize(ir_version=None)" in str(caught.value)
+    assert module.serialize(ir_version=None).body
+
+
 def test_a_consumed_module_says_so(b: Builder, a: Args, raises: Raises) -> None:
     module = b.finish()
     module.serialize(keep=False)

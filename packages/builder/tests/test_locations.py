@@ -94,7 +94,7 @@ def _double(b: Builder, a: Args) -> None:
 def test_an_index_map_has_its_own_line(b: Builder) -> None:
     window = Window(index_map=lambda i: (i * 2, 0)); line = _here()  # noqa: E702
     b.declare_args({"i": Scalar(i32), "x": Ref((8, 128), f32, window=window)}, grid=(4,))
-    assert f'test_locations.py":{line}:' in b.finish().text(canonical=False, locations=True).replace("\\", "/")
+    assert re.search(rf'test_locations\.py"?:{line}:', b.finish().text(canonical=False, locations=True))
 
 
 def test_a_location_names_the_function(b: Builder, a: Args) -> None:

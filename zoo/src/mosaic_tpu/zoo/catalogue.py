@@ -16,7 +16,7 @@ from mosaic_tpu.zoo.metadata import KernelInfo
 from mosaic_tpu.zoo.references.gated_delta_net import gated_delta_net as _gdn_reference
 from mosaic_tpu.zoo.references.matmul import matmul as _matmul_reference
 from mosaic_tpu.zoo.references.ragged_paged_attention import ragged_paged_attention as _rpa_reference
-from mosaic_tpu.zoo.validation.gated_delta_net import dynamic_validate_inputs as _validate_gdn
+from mosaic_tpu.zoo.validation.gated_delta_net import validate_gated_delta_net
 from mosaic_tpu.zoo.validation.ragged_paged_attention import validate_ragged_paged_attention
 
 
@@ -104,7 +104,7 @@ _GDN: Final = KernelInfo(
     function=gated_delta_net,
     kernel=_gdn.KERNEL,
     reference=_gdn_reference,
-    validate=_validate_gdn,
+    validate=validate_gated_delta_net,
     twin="conformance/twins/gated_delta_net.py",
     presets=MappingProxyType(
         {

@@ -6,7 +6,8 @@ jaxlib's MLIR bindings are not a public API; the names below have been stable fr
 name                             if it moves
 ===============================  ==========================================================================
 ``jaxlib.mlir.ir``               the MLIR Python bindings; any build of them with the same C API will do
-``jaxlib.mosaic.python.tpu``     generated op classes and ``register_dialect`` of the tpu dialect
+``…_mlir_libs._tpu_ext``         ``register_dialect`` and the private functions of the tpu dialect
+``jaxlib.mosaic.python.tpu``     generated op classes of the tpu dialect
 ``tpu.private_unzip_debug_…``    0.12 and later: moves locations out of the body; absent before
 ``_jax.Traceback``, ``…Cache``  the Python stack as an MLIR location, in C++: JAX's own way; a walk over
                                  `sys._getframe` does the same, ten times slower
@@ -18,25 +19,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import jaxlib.version
-from jaxlib import _jax
+from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from jaxlib.mlir import ir as ir
 from jaxlib.mlir.passmanager import PassManager as PassManager
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import TracebackToLocationCache as _TracebackToLocationCache
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
-from jaxlib.mosaic.python import tpu as _tpu
+from jaxlib.mlir._mlir_libs import _tpu_ext
 
-tpu: Final[Any] = _tpu
+_tpu: Final[Any] = _tpu_ext
+#: jaxlib's stubs leave open what operations, their results and blocks hold; that is said here, once.
+open_ir: Final = cast("Any", ir)
+_open_location_cache: Final = cast("Any", _TracebackToLocationCache)
+type IrValue = ir.Value[Any]
+type IrOperation = Any
+type IrBlock = Any
 _DIALECTS: Final = ("func", "arith", "math", "vector", "memref", "scf", "cf")
 
 JAXLIB_VERSION: Final[tuple[int, ...]] = tuple(int(p) for p in jaxlib.version.__version__.split(".")[:3])
 
 
-def has_op(class_name: str) -> bool:
-    """Whether the installed tpu dialect has a generated class of this name (``"WaitDMAOp"``)."""
-    return hasattr(_tpu, class_name)
+def tpu_ops() -> Any:
+    """The generated classes of the tpu dialect's ops; a fifth of the import's time, so only for what needs them."""
+    from jaxlib.mosaic.python import tpu
+
+    return tpu
 
 
 #: 0.12 names the module after the kernel; 0.11 leaves the module without a name.
@@ -44,7 +53,7 @@ MODULE_HAS_NAME: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 waits with ``tpu.wait_dma {wait_target}``; before, Pallas emitted ``tpu.wait_dma2``.
 PALLAS_WAITS_WITH_WAIT_DMA: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 tiles by ``tpu.concatenate``; ``tpu.repeat`` is gone.
-HAS_REPEAT: Final = has_op("RepeatOp")
+HAS_REPEAT: Final = JAXLIB_VERSION < (0, 12, 0)
 #: 0.12 drops a ``pltpu.bitcast`` that leaves the MLIR type as it is (u8 to i8); before, it was emitted.
 PALLAS_DROPS_IDENTITY_BITCAST: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 lowers a dynamic fori_loop to one scf.for; before, a main loop and a remainder loop.
@@ -81,9 +90,9 @@ def communication(module: ir.Operation) -> tuple[bool, bool]:
 
 
 #: Take the Python stack as it is now, for `location_cache`.
-python_traceback: Final[Any] = _jax.Traceback.get_traceback
+python_traceback: Final = cast("Any", _jax).Traceback.get_traceback
 
 
 def location_cache(filename_of: Callable[[CodeType], str | None], context: ir.Context) -> Callable[[object], ir.Location]:
     """From a traceback to the location of its innermost frame for which ``filename_of`` gives a name."""
-    return _TracebackToLocationCache(code_to_filename=filename_of, frame_limit=1, context=context).get
+    return _open_location_cache(code_to_filename=filename_of, frame_limit=1, context=context).get

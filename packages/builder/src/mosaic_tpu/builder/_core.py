@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import ir, python_traceback, tpu
+from mosaic_tpu.builder._compat import IrOperation, IrValue, ir, open_ir, python_traceback, tpu_ops
 from mosaic_tpu.builder._types import TypeInfo, Types, thread_types
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: Stands for "no block is open": not an insertion point, so that creating an op fails and is explained.
 NO_BLOCK: Final[Any] = object()
 
-_create = ir.Operation.create
+_create: Final = open_ir.Operation.create
 _traceback = python_traceback
 
 #: Vectors and refs of more elements than any TPU holds are refused before MLIR counts them.
@@ -92,7 +92,7 @@ class Core:
         self,
         name: str,
         info: TypeInfo,
-        operands: list[ir.Value],
+        operands: list[IrValue],
         attributes: dict[str, ir.Attribute] | None = None,
     ) -> Value:
         """Create an op with one result at the end of the current block."""
@@ -104,7 +104,7 @@ class Core:
         return Value(created.result, info, self._scope)
 
     def _emit_void(
-        self, name: str, operands: list[ir.Value], attributes: dict[str, ir.Attribute] | None = None
+        self, name: str, operands: list[IrValue], attributes: dict[str, ir.Attribute] | None = None
     ) -> None:
         """Create an op without results."""
         try:
@@ -117,10 +117,10 @@ class Core:
         self,
         name: str,
         infos: Sequence[TypeInfo],
-        operands: list[ir.Value],
+        operands: list[IrValue],
         attributes: dict[str, ir.Attribute] | None = None,
         regions: int = 0,
-    ) -> ir.Operation:
+    ) -> IrOperation:
         """Create an op with any results and regions; the caller wraps the results."""
         try:
             return _create(name, [i.ir for i in infos], operands, attributes, None, regions, self._loc(), self._ip)
@@ -153,7 +153,7 @@ class Core:
 
     # --- operands ------------------------------------------------------------------------------------------------
 
-    def _use(self, value: Value, op: str) -> ir.Value:
+    def _use(self, value: Value, op: str) -> IrValue:
         """The MLIR value of an operand, after checking that it may be used here."""
         try:
             if value._scope.live is self:
@@ -172,23 +172,23 @@ class Core:
             self.fail(BuilderStateError, "the builder is finished", op=op, hint="make a new Builder")
         self.fail(ClosedRegionError, "a value was used after its region closed", op=op, operands=[value])
 
-    def _use_vector(self, value: Value, op: str) -> ir.Value:
+    def _use_vector(self, value: Value, op: str) -> IrValue:
         used = self._use(value, op)
         if not value._info.is_vector:
             self.fail(KindError, "a vector is needed", op=op, operands=[value], hint="b.broadcast_to makes one")
         return used
 
-    def _use_ref(self, value: Value, op: str) -> ir.Value:
+    def _use_ref(self, value: Value, op: str) -> IrValue:
         used = self._use(value, op)
         if not value._info.is_ref:
             self.fail(KindError, "a ref is needed", op=op, operands=[value], hint="pass a declared argument")
         return used
 
     def _sequence(self, values: Sequence[object], op: str) -> None:
-        if values.__class__ is not list and values.__class__ is not tuple and not isinstance(values, Sequence):
+        if not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             self.fail(ArityError, "a sequence is needed", op=op, operands=[values], hint="write [x] for a single one")
 
-    def _use_all(self, values: Sequence[Value], op: str) -> list[ir.Value]:
+    def _use_all(self, values: Sequence[Value], op: str) -> list[IrValue]:
         self._sequence(values, op)
         return [self._use(v, op) for v in values]
 
@@ -196,7 +196,7 @@ class Core:
 
     def _int(self, value: int, op: str, what: str) -> int:
         """A Python int, from anything that is one to Python."""
-        if value.__class__ is int:
+        if type(value) is int:
             return value
         if isinstance(value, Value):
             self.fail(
@@ -209,13 +209,13 @@ class Core:
 
     def _ints(self, values: Sequence[int], op: str, what: str) -> tuple[int, ...]:
         """A sequence of ints as a tuple."""
-        if values.__class__ is tuple:
+        if isinstance(values, tuple):
             for v in values:
-                if v.__class__ is not int or not -_I64 <= v < _I64:
+                if type(v) is not int or not -_I64 <= v < _I64:
                     break
             else:
-                return values  # pyright: ignore[reportReturnType]
-        if isinstance(values, str) or not hasattr(values, "__iter__") or isinstance(values, Value):
+                return values
+        if isinstance(values, str | Value) or not hasattr(values, "__iter__"):
             self.fail(ArityError, f"the {what} are {values!r}", op=op, hint="a sequence of ints")
         found = tuple(self._int(v, op, f"entry of the {what}") for v in values)
         if any(not -_I64 <= v < _I64 for v in found):
@@ -234,7 +234,7 @@ class Core:
 
     def _dtype(self, dtype: DType, op: str) -> DType:
         """An element type; names and NumPy dtypes are understood."""
-        if dtype.__class__ is DType:
+        if type(dtype) is DType:
             return dtype
         try:
             return dt.as_dtype(dtype)
@@ -257,7 +257,7 @@ class Core:
 
     def _member[E: Named](self, kind: type[E], value: E | str, op: str) -> E:
         """The member of an enumeration, from its spelling too."""
-        if value.__class__ is kind:
+        if type(value) is kind:
             return value  # pyright: ignore[reportReturnType]
         try:
             return kind.of(value)
@@ -266,9 +266,9 @@ class Core:
 
     # --- constants -----------------------------------------------------------------------------------------------
 
-    def _raw_constant(self, value: Number, info: TypeInfo) -> ir.Value:
+    def _raw_constant(self, value: Number, info: TypeInfo) -> IrValue:
         """`_constant` where no `Value` is needed."""
-        attributes = self.types.constants.get((value, info)) if value.__class__ in _NUMBERS else None
+        attributes = self.types.constants.get((value, info)) if type(value) in _NUMBERS else None
         if attributes is None:
             attributes = self._constant_attributes(value, info)
             if (value or not info.dtype.is_float) and value == value:
@@ -288,7 +288,7 @@ class Core:
 
     def _constant_attributes(self, value: Number, info: TypeInfo) -> dict[str, ir.Attribute]:
         dtype = info.dtype
-        if value.__class__ not in _NUMBERS:
+        if type(value) not in _NUMBERS:
             value = self._plain_number(value, dtype)
         if dtype.is_float:
             try:
@@ -314,13 +314,12 @@ class Core:
         return self.types.constant(int(value), 1.0, info)
 
     def _plain_number(self, value: object, dtype: DType) -> Number:
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, bool | int | float):
-            return value
+        plain: object = cast("Any", value).item() if isinstance(value, np.generic) else value
+        if isinstance(plain, bool | int | float):
+            return plain
         self.fail(
             KindError,
-            f"{value!r} is a {type(value).__name__}, not a number of type {dtype}",
+            f"{plain!r} is a {type(plain).__name__}, not a number of type {dtype}",
             op="arith.constant",
             hint="pass an int or a float; a value is cast with .to(dtype)",
         )
@@ -337,7 +336,8 @@ class Core:
     def _number(self, value: object, like: DType) -> tuple[Number, DType]:
         """A Python or NumPy number and the element type it takes beside an operand of type ``like``."""
         if isinstance(value, np.generic):
-            return value.item(), dt.as_dtype(value.dtype)  # NumPy scalars keep their own width
+            scalar = cast("Any", value)
+            return scalar.item(), dt.as_dtype(scalar.dtype)  # NumPy scalars keep their own width
         if isinstance(value, bool | int | float):
             if like.is_int and isinstance(value, float) and not value.is_integer():
                 written = f", or write {round(value)}" if math.isfinite(value) else ""
@@ -363,7 +363,7 @@ class Core:
         number, dtype = self._number(value, like.dtype)
         return self._constant(number, self.types.scalar(dtype))
 
-    def _index(self, value: Value | int, op: str) -> ir.Value:
+    def _index(self, value: Value | int, op: str) -> IrValue:
         """An index operand: a Value of type index, or a fresh constant."""
         if isinstance(value, Value):
             used = self._use(value, op)
@@ -391,9 +391,9 @@ class Core:
 
     # --- ops through jaxlib's generated classes: slower, for what is rare --------------------------------------------
 
-    def _native(self, class_name: str, name: str, *arguments: Any, **attributes: Any) -> ir.Operation:
+    def _native(self, class_name: str, name: str, *arguments: Any, **attributes: Any) -> IrOperation:
         """Create an op through its generated class, which converts Python attributes itself."""
-        cls = getattr(tpu, class_name, None)
+        cls = getattr(tpu_ops(), class_name, None)
         if cls is None:
             self.fail(UnsupportedOpError, f"the installed jaxlib has no {name}", op=name, hint=_versions(name))
         if self._ip is NO_BLOCK:

@@ -7,15 +7,14 @@ a VMEM window over the whole array is forced to be synchronous; each transform e
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._compat import IrBlock, ir
 from mosaic_tpu.builder._core import Scope
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
@@ -191,7 +190,7 @@ def emit_windows(builder: Builder, signature: Signature, module: ir.Block) -> li
 def _check_no_window(builder: Builder, argument: Argument) -> None:
     assert isinstance(argument.spec, Ref)
     if argument.spec.window is not None and not _is_trivial_map(argument.spec.window):
-        builder.fail(WindowError, f"{argument.name!r} is in {argument.info.space.value} and cannot be windowed",
+        builder.fail(WindowError, f"{argument.name!r} is in {argument.info.space.value if argument.info.space else "?"} and cannot be windowed",
                      op="declare_args", hint="drop the window and copy with enqueue_dma, or use vmem")  # fmt: skip
 
 
@@ -307,7 +306,7 @@ def _emit_transform(
         except Exception as error:
             builder.fail(WindowError, f"the index map of {argument.name!r} raised {type(error).__name__}: {error}",
                          op="declare_args", hint="it is called with the program ids and the prefetch refs")  # fmt: skip
-        if not isinstance(returned, Sequence):
+        if not isinstance(returned, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             returned = (returned,)
         if len(returned) != rank:
             builder.fail(WindowError, f"the index map of {argument.name!r} returned {len(returned)} indices for rank {rank}",
@@ -326,10 +325,14 @@ def _index_result(builder: Builder, argument: Argument, value: Any, i32: TypeInf
             builder.fail(WindowError, f"the index map of {argument.name!r} returned {value._info}", op="declare_args",
                          hint="indices are ints or i32 scalars")  # fmt: skip
         return value
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
         builder.fail(WindowError, f"the index map of {argument.name!r} returned {value!r}", op="declare_args",
                      hint="indices are ints or i32 scalars")  # fmt: skip
-    return builder._constant(int(value), i32)
+    return builder._constant(number, i32)
 
 
 def _array_shape(
@@ -360,7 +363,7 @@ def _array_shape(
     return tuple(n * s + b for n, s, b in zip(last, scale, block, strict=True))
 
 
-def open_scope(builder: Builder, block: ir.Block, infos: Sequence[TypeInfo]) -> tuple[Scope, list[Value]]:
+def open_scope(builder: Builder, block: IrBlock, infos: Sequence[TypeInfo]) -> tuple[Scope, list[Value]]:
     """A scope over a function's entry block and its arguments as values."""
     scope = Scope(builder, block, None)
     return scope, [Value(a, i, scope) for a, i in zip(block.arguments, infos, strict=True)]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from mosaic_tpu.builder._compat import ir, location_cache, new_context
+from mosaic_tpu.builder._compat import ir, location_cache, new_context, open_ir
 from mosaic_tpu.builder._frames import user_filename
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.dtypes import index as index_dtype
@@ -89,7 +89,7 @@ class Types:
             mlir = self._ir_vectors.get(mlir_key)
             if mlir is None:
                 with self.context, self.unknown:
-                    mlir = self._ir_vectors[mlir_key] = ir.VectorType.get(shape, self.element(dtype))
+                    mlir = self._ir_vectors[mlir_key] = open_ir.VectorType.get(shape, self.element(dtype))
             found = self._vectors[key] = TypeInfo(mlir, "vector", dtype, shape, None)
         return found
 
@@ -169,11 +169,12 @@ class Types:
         if found is None:
             element = self.element(info.dtype)
             with self.context, self.unknown:
-                scalar = (
+                scalar: ir.Attribute = (
                     ir.FloatAttr.get(element, value) if info.dtype.is_float else ir.IntegerAttr.get(element, int(value))
                 )
                 attribute = ir.DenseElementsAttr.get_splat(info.ir, scalar) if info.is_vector else scalar
-            found = self._attributes[key] = {"value": attribute}
+            attributes: dict[str, ir.Attribute] = {"value": attribute}
+            found = self._attributes[key] = attributes
         return found
 
     def predicates(self, numbers: dict[str, int]) -> dict[str, dict[str, ir.Attribute]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
-from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._compat import IrValue, ir
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.enums import MemorySpace
@@ -37,7 +37,7 @@ class Value:
 
     __slots__ = ("_info", "_ir", "_scope")
 
-    def __init__(self, value: ir.Value, info: TypeInfo, scope: Scope) -> None:
+    def __init__(self, value: IrValue, info: TypeInfo, scope: Scope) -> None:
         self._ir = value
         self._info = info
         self._scope = scope
@@ -45,7 +45,7 @@ class Value:
     # --- introspection ---------------------------------------------------------------------------------------
 
     @property
-    def ir(self) -> ir.Value:
+    def ir(self) -> IrValue:
         """The raw MLIR value, for ops the builder does not have."""
         return self._ir
 

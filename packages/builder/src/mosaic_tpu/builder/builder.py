@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from mosaic_tpu.builder import _declare
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import MODULE_HAS_NAME, ir
+from mosaic_tpu.builder._compat import MODULE_HAS_NAME, IrOperation, ir, open_ir
 from mosaic_tpu.builder._core import NO_BLOCK, Scope
 from mosaic_tpu.builder._declare import Signature
 from mosaic_tpu.builder._registry import op
@@ -102,7 +102,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         results: Sequence[TypeInfo],
         attributes: Mapping[str, ir.Attribute],
         block: ir.Block,
-    ) -> Iterator[tuple[Scope, list[Value]]]:
+    ) -> Generator[tuple[Scope, list[Value]]]:
         """Open another ``func.func`` in the module for the with block (index maps are built so)."""
         outer, outer_ip = getattr(self, "_scope", None), self._ip
         entry = self._create_function(symbol, inputs, results, attributes, block)
@@ -128,7 +128,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
     ) -> ir.Block:
         with self.types.context, self.types.unknown:
             kind = ir.FunctionType.get([i.ir for i in inputs], [i.ir for i in results])
-            created = ir.Operation.create(
+            created = open_ir.Operation.create(
                 "func.func",
                 attributes={
                     "function_type": ir.TypeAttr.get(kind),
@@ -288,7 +288,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         """
         if not isinstance(operation, ir.Operation | ir.OpView):  # pyright: ignore[reportUnnecessaryIsInstance]
             self.fail(KindError, f"{operation!r} is not an MLIR operation", op="emit", hint="ir.Operation.create(…)")
-        raw = operation.operation
+        raw: IrOperation = operation.operation
         if raw.context != self.context:
             self.fail(ForeignValueError, "the operation lives in another context", op=raw.name, hint="create it in b.context")
         if self._ip is NO_BLOCK:

@@ -108,7 +108,7 @@ def as_dtype(value: object) -> DType:
         return _BY_NAME[value]
     found = None
     # jnp.float32 is neither a type nor a dtype: it has one.
-    named = value if isinstance(value, str | type | np.dtype) else getattr(value, "dtype", None)
+    named = value if isinstance(value, str | type | np.dtype) else getattr(value, "dtype", None)  # pyright: ignore[reportUnknownVariableType]
     if isinstance(named, str | type | np.dtype) and not isinstance(value, np.ndarray | np.generic):
         try:
             found = _BY_NUMPY.get(np.dtype(named))  # pyright: ignore[reportUnknownArgumentType]

@@ -80,7 +80,7 @@ class MosaicModule:
             if canonical:
                 operation = operation.clone(ip=False)
                 PassManager.parse("builtin.module(canonicalize,cse,canonicalize)").run(operation)
-            return operation.get_asm(enable_debug_info=locations, pretty_debug_info=locations).rstrip() + "\n"
+            return str(operation.get_asm(enable_debug_info=locations, pretty_debug_info=locations)).rstrip() + "\n"
 
     def serialize(
         self, *, ir_version: int | None = FORWARD_COMPATIBLE_IR_VERSION, unzip: bool = True, keep: bool = True
@@ -92,6 +92,9 @@ class MosaicModule:
                 newest.
             unzip: move the locations out of the body, as JAX 0.12 does unless it exports.
             keep: leave this object usable; ``False`` saves a clone.
+
+        Raises:
+            VerificationError: an op does not exist in that version.
         """
         module = self.module
         context = self._types.context
@@ -108,7 +111,10 @@ class MosaicModule:
             try:
                 pipeline = PassManager.parse(f"builtin.module(mosaic-serde{{serialize=true {target}}})")
                 pipeline.enable_verifier(False)
-                pipeline.run(operation)
+                try:
+                    pipeline.run(operation)
+                except ir.MLIRError as error:
+                    raise explain_verifier(error, "serialize(ir_version=None) writes the newest version") from None
                 locations = unzip_debug_locations(operation.operation) if unzip else None
             finally:
                 context.allow_unregistered_dialects = before
@@ -147,13 +153,13 @@ def body_text(body: bytes | str, *, canonical: bool = False) -> str:
             ) from None
         if not len(module.body.operations):
             raise ModuleFormatError("there is no function in the module", op="body_text")
-        return module.operation.get_asm().rstrip() + "\n"
+        return str(module.operation.get_asm()).rstrip() + "\n"
 
 
 _FILE_LINE = re.compile(r'"([^"]+)":(\d+):\d+')
 
 
-def explain_verifier(error: ir.MLIRError) -> VerificationError:
+def explain_verifier(error: ir.MLIRError, hint: str | None = None) -> VerificationError:
     """MLIR's diagnostics as one of our errors, at the kernel's line."""
     diagnostics = list(error.error_diagnostics)
     if not diagnostics:
@@ -167,7 +173,8 @@ def explain_verifier(error: ir.MLIRError) -> VerificationError:
     operands = re.findall(r" : \(([^()]+)\) -> ", shown)
     return VerificationError(
         (named[2] if named else first.message).strip(),
-        op=named[1] if named else quoted[1] if quoted else "verify",
+        op=(named[1] if named else quoted[1] if quoted else "verify").removeprefix("stable_mosaic."),
         operands=operands[-1:],
         location=f"{where[1]}:{where[2]}" if where else None,
+        hint=hint,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ArityError, KindError, ShapeError
@@ -51,7 +51,7 @@ class Index:
     __slots__ = ("constant", "drops", "entries", "shape", "sizes", "squeezed", "static", "steps", "strides")
 
     def __init__(self, entries: tuple[Slice | Value | int, ...]) -> None:
-        slices = [e if e.__class__ is Slice else None for e in entries]
+        slices = [e if type(e) is Slice else None for e in entries]
         self.entries = entries
         self.squeezed = tuple([s is None for s in slices])
         self.sizes = tuple([1 if s is None else s.size for s in slices])  # pyright: ignore[reportOptionalMemberAccess]
@@ -59,9 +59,9 @@ class Index:
         self.strides = tuple([1 if s is None else s.stride for s in slices])  # pyright: ignore[reportOptionalMemberAccess]
         self.drops = None in slices
         self.steps = any(s != 1 for s in self.strides)
-        self.static = all(s.__class__ is int for s in self.sizes)
-        starts = [e.start if e.__class__ is Slice else e for e in entries]  # pyright: ignore[reportAttributeAccessIssue]
-        self.constant = self.static and all(s.__class__ is int for s in starts)
+        self.static = all(type(s) is int for s in self.sizes)
+        starts = [e.start if type(e) is Slice else e for e in entries]  # pyright: ignore[reportAttributeAccessIssue]
+        self.constant = self.static and all(type(s) is int for s in starts)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def parse_index(index: object, shape: tuple[int, ...]) -> Index:
         ShapeError: a static index leaves the dimension.
         KindError: an entry of another kind.
     """
-    entries = index if isinstance(index, tuple) else (index,)
+    entries = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
     key = (entries, tuple(map(type, entries)), shape)
     try:
         found = _parsed.get(key)
@@ -220,7 +220,7 @@ def _entry(entry: object, size: int, dim: int) -> Slice | Value | int:
                 _check_span(entry.start, entry.size, entry.stride, size, dim)
             return entry
         case slice():
-            return _python_slice(entry, size, dim)
+            return _python_slice(cast("slice[Any, Any, Any]", entry), size, dim)
         case bool():
             raise KindError(f"cannot index dimension {dim} with {entry!r}", op="[…]", hint="ints, slices or i32 values")
         case int():
@@ -239,7 +239,7 @@ def _entry(entry: object, size: int, dim: int) -> Slice | Value | int:
             )
 
 
-def _python_slice(entry: slice, size: int, dim: int) -> Slice:
+def _python_slice(entry: slice[Any, Any, Any], size: int, dim: int) -> Slice:
     from mosaic_tpu.builder._value import Value
 
     if any(isinstance(v, Value) for v in (entry.start, entry.stop, entry.step)):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from mosaic_tpu.builder import as_dtype
 from mosaic_tpu.zoo.kernels.gated_delta_net import KERNEL, SUBLANES, GatedDeltaNetConfig
-from mosaic_tpu.zoo.validation.gated_delta_net import static_validate_inputs
+from mosaic_tpu.zoo.validation.gated_delta_net import check_shapes
 
 type Abstract = jax.Array | jax.ShapeDtypeStruct
 
@@ -56,7 +56,7 @@ def gated_delta_net(
 
     Raises:
         InputError: the arrays do not fit each other. Values of ``cu_seqlens`` are not looked at here: see
-            `mosaic_tpu.zoo.validation.gated_delta_net.dynamic_validate_inputs`.
+            `mosaic_tpu.zoo.validation.gated_delta_net.validate_gated_delta_net`.
         ConfigError: a block does not fit the sizes.
     """
     cfg = plan(
@@ -96,7 +96,7 @@ def plan(
     vmem_limit_bytes: int | None = None,
 ) -> GatedDeltaNetConfig:
     """The config of a call, with blocks chosen; only shapes and dtypes of the arrays are looked at."""
-    static_validate_inputs(q, k, v, g, beta, h0, cu_seqlens)
+    check_shapes(q, k, v, g, beta, h0, cu_seqlens)
     _, tokens, key_heads, key_dim = q.shape
     value_heads, value_dim = v.shape[2:]
     whole_tiles = -(-tokens // SUBLANES) * SUBLANES

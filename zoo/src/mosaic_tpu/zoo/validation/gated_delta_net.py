@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.typing import ArrayLike
 
 from mosaic_tpu.kernel import InputError
 
@@ -15,7 +14,7 @@ type Abstract = jax.Array | jax.ShapeDtypeStruct
 _OP = "gated_delta_net"
 
 
-def static_validate_inputs(
+def check_shapes(
     q: Abstract,
     k: Abstract,
     v: Abstract,
@@ -24,7 +23,7 @@ def static_validate_inputs(
     h0: Abstract,
     cu_seqlens: Abstract,
 ) -> None:
-    """Check shapes and dtypes, as every call does.
+    """Refuse arrays whose shapes or dtypes do not fit each other. Needs no contents: works under jit.
 
     Raises:
         InputError: an array has another rank, shape or dtype than the others need.
@@ -69,16 +68,27 @@ def _check_dtypes(
         raise InputError(f"cu_seqlens is {cu_seqlens.dtype}", op=_OP, hint="integers; the kernel reads them as int32")
 
 
-def dynamic_validate_inputs(cu_seqlens: ArrayLike, tokens: int) -> None:
-    """Check the values of ``cu_seqlens`` against T; outside jit, because it reads them.
+def validate_gated_delta_net(
+    q: Abstract, k: Abstract, v: Abstract, g: Abstract, beta: Abstract, h0: Abstract, cu_seqlens: jax.Array
+) -> None:
+    """Check a call, and the values of ``cu_seqlens``, which it reads on the host: for tests and debugging.
+
+    Of the other arrays only shapes and dtypes are looked at.
 
     Raises:
-        InputError: it is traced, starts below 0, decreases, or ends beyond ``tokens``.
+        InputError: `check_shapes` refuses the arrays, or ``cu_seqlens`` is traced, starts below 0, decreases, or ends
+            beyond T.
 
-    >>> dynamic_validate_inputs([0, 3, 3, 8], tokens=8)
+    Example:
+        >>> import numpy as np
+        >>> f32 = np.float32
+        >>> q, v, gate = np.zeros((1, 8, 2, 64), f32), np.zeros((1, 8, 4, 64), f32), np.zeros((1, 8, 4), f32)
+        >>> validate_gated_delta_net(q, q, v, gate, gate, np.zeros((3, 4, 64, 64), f32), np.array([0, 3, 3, 8]))
     """
     if isinstance(cu_seqlens, Tracer):
-        raise InputError("cu_seqlens is traced, its values are not known", op=_OP, hint="validate before jit")
+        raise InputError("cu_seqlens is traced: its contents are not known", op=_OP, hint="call this outside of jit")
+    check_shapes(q, k, v, g, beta, h0, cu_seqlens)
+    tokens = q.shape[1]
     bounds = np.asarray(cu_seqlens, np.int64)
     falls = np.flatnonzero(np.diff(bounds) < 0)
     if bounds[0] < 0:

@@ -437,10 +437,10 @@ class ArithOps(Core):
     # --- casts -------------------------------------------------------------------------------------------------
 
     def _cast(self, name: str, x: Value, dtype: DType) -> Value:
-        if x.__class__ is not Value or x._scope.live is not self:
+        if type(x) is not Value or x._scope.live is not self:
             self._use(x, name)
         key = (name, x._info, dtype)
-        result = self.types.plans.get(key) if dtype.__class__ is DType else None
+        result = self.types.plans.get(key) if type(dtype) is DType else None
         if result is None:
             result = self._cast_result(name, x, dtype)
             self.types.plans[key] = result

@@ -37,7 +37,7 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             self._use(value, "lift")
             return value
         if isinstance(value, np.generic):
-            return self.lift_as(value.item(), dt.as_dtype(value.dtype))
+            return self.lift_as(*self._number(value, dt.i32))
         dtype = _PYTHON_DTYPES.get(type(value))
         if dtype is None:
             self.fail(KindError, f"cannot lift a {type(value).__name__}", op="lift", hint="a number; arrays enter as refs")
@@ -51,7 +51,7 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             >>> b.lift_as(0, i64).dtype
             i64
         """
-        if isinstance(value, Value) or not isinstance(value, bool | int | float | np.generic):
+        if not isinstance(value, bool | int | float | np.generic):  # pyright: ignore[reportUnnecessaryIsInstance]
             self.fail(ConstantError, f"cannot lift a {type(value).__name__}", op="lift_as", hint="cast values with .to(dtype)")
         return self._constant(value, self.types.scalar(self._data_type(dtype, "lift_as")))
 
@@ -149,10 +149,10 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             >>> b.cast(b.lift(1), f32).dtype
             f32
         """
-        if value.__class__ is not Value or value._scope.live is not self:
+        if type(value) is not Value or value._scope.live is not self:
             self._use(value, "to")
         key = ("to", value._info, dtype)
-        name = self.types.plans.get(key) if dtype.__class__ is DType else None
+        name = self.types.plans.get(key) if type(dtype) is DType else None
         if name is None:
             dtype = self._dtype(dtype, "to")
             name = self.types.plans[key] = self._cast_op(value, dtype)

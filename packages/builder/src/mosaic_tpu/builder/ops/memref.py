@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._compat import IrValue
 from mosaic_tpu.builder._core import Core
 from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._value import Value
@@ -18,7 +18,7 @@ from mosaic_tpu.builder.ops.vector import Indices
 class MemrefOps(Core):
     """``memref.*``."""
 
-    def _scalar_access(self, ref: Value, indices: Indices, name: str) -> list[ir.Value]:
+    def _scalar_access(self, ref: Value, indices: Indices, name: str) -> list[IrValue]:
         used = self._use_ref(ref, name)
         if ref._info.space is not MemorySpace.SMEM:
             self.fail(MemorySpaceError, "scalars are read and written in smem", op=name, operands=[ref],

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._compat import IrBlock, IrOperation, IrValue
 from mosaic_tpu.builder._core import NO_BLOCK, Core, Scope
 from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._types import TypeInfo
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 type TypeLike = TypeInfo | Value
 
 
-def _append_block(operation: ir.Operation, region: int, arguments: Sequence[TypeInfo]) -> ir.Block:
+def _append_block(operation: IrOperation, region: int, arguments: Sequence[TypeInfo]) -> IrBlock:
     """The region's block, its arguments at the operation's own line."""
     locations = [operation.location] * len(arguments)
     return operation.regions[region].blocks.append(*(a.ir for a in arguments), arg_locs=locations)
@@ -47,7 +47,7 @@ class Region:
     """
 
     def __init__(
-        self, builder: Builder, block: ir.Block, arguments: Sequence[TypeInfo], yields: Sequence[TypeInfo], terminator: str
+        self, builder: Builder, block: IrBlock, arguments: Sequence[TypeInfo], yields: Sequence[TypeInfo], terminator: str
     ) -> None:
         self._builder = builder
         self._scope = Scope(builder, block, None)
@@ -99,7 +99,7 @@ class Region:
         """
         self._finish(values, [])
 
-    def _finish(self, values: Sequence[Value], leading: list[ir.Value]) -> None:
+    def _finish(self, values: Sequence[Value], leading: list[IrValue]) -> None:
         b = self._builder
         if self._done:
             b.fail(YieldTwiceError, "the region yields twice", op=self._terminator, operands=values)
@@ -120,7 +120,7 @@ class Region:
 class _Structured:
     """What the regions of one op share: the op itself, and its results in the enclosing scope."""
 
-    def __init__(self, builder: Builder, created: ir.Operation, results: Sequence[TypeInfo], regions: Sequence[Region]) -> None:
+    def __init__(self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], regions: Sequence[Region]) -> None:
         self.operation = created
         self._builder = builder
         self._results = tuple(Value(r, i, builder._scope) for r, i in zip(created.results, results, strict=True))
@@ -142,7 +142,7 @@ class _Structured:
 class For(_Structured):
     """An open ``scf.for``: ``iv``, ``carried``, ``yield_``, then ``results``."""
 
-    def __init__(self, builder: Builder, created: ir.Operation, results: Sequence[TypeInfo], region: Region) -> None:
+    def __init__(self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], region: Region) -> None:
         super().__init__(builder, created, results, [region])
         self._region = region
 
@@ -171,7 +171,7 @@ class For(_Structured):
 class If(_Structured):
     """An open ``scf.if`` without results: the with block is the then branch."""
 
-    def __init__(self, builder: Builder, created: ir.Operation, then: Region) -> None:
+    def __init__(self, builder: Builder, created: IrOperation, then: Region) -> None:
         super().__init__(builder, created, [], [then])
         self._then = then
 
@@ -195,7 +195,7 @@ class IfElse(_Structured):
     """An ``scf.if`` with two branches: ``with i.then: … i.yield_then(x)``, ``with i.otherwise: … i.yield_else(y)``."""
 
     def __init__(
-        self, builder: Builder, created: ir.Operation, results: Sequence[TypeInfo], then: Region, otherwise: Region
+        self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], then: Region, otherwise: Region
     ) -> None:
         super().__init__(builder, created, results, [then, otherwise])
         self.then = then
@@ -221,7 +221,7 @@ class While(_Structured):
     """An ``scf.while``: ``with w.before: … w.condition(c, …)``, ``with w.after: … w.yield_(…)``."""
 
     def __init__(
-        self, builder: Builder, created: ir.Operation, results: Sequence[TypeInfo], before: Region, after: Region
+        self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], before: Region, after: Region
     ) -> None:
         super().__init__(builder, created, results, [before, after])
         self.before = before
@@ -270,7 +270,7 @@ class While(_Structured):
 class ScopedRegion(_Structured):
     """An open ``tpu.region``: allocations inside live until its end."""
 
-    def __init__(self, builder: Builder, created: ir.Operation, results: Sequence[TypeInfo], body: Region) -> None:
+    def __init__(self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], body: Region) -> None:
         super().__init__(builder, created, results, [body])
         self._body = body
 
@@ -286,7 +286,7 @@ class ScopedRegion(_Structured):
         self._body.__exit__(kind, error, trace)
 
 
-def _require_built(builder: Builder, created: ir.Operation, regions: dict[str, Region]) -> None:
+def _require_built(builder: Builder, created: IrOperation, regions: dict[str, Region]) -> None:
     missing = [name for name, region in regions.items() if not region._done]
     if missing:
         builder.fail(YieldMissingError, f"region {missing[0]!r} was never built", op=created.name,
@@ -351,7 +351,7 @@ class ScfOps(Core):
         block = _append_block(created, 0, [like, *infos])
         return For(self._self(), created, infos, Region(self._self(), block, [like, *infos], infos, "scf.yield"))
 
-    def _condition(self, condition: Value, name: str) -> ir.Value:
+    def _condition(self, condition: Value, name: str) -> IrValue:
         used = self._use(condition, name)
         if condition._info is not self.types.scalar(dt.i1):
             wrong = KindError if condition.is_shaped else DTypeError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import HAS_REPEAT, tpu
+from mosaic_tpu.builder._compat import HAS_REPEAT, tpu_ops
 from mosaic_tpu.builder._core import Core
 from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._value import Value
@@ -34,7 +34,7 @@ class TpuDataOps(Core):
 
     def _native_kind(self, kind: ReductionKind | str, source: Value, name: str) -> Any:
         member = self._member(ReductionKind, kind, name)
-        return getattr(tpu.ReductionKind, _KIND_MEMBERS[member])
+        return getattr(tpu_ops().ReductionKind, _KIND_MEMBERS[member])
 
     def _axis(self, axis: int, rank: int, name: str, *operands: Value) -> int:
         axis = self._int(axis, name, "axis")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import PALLAS_WAITS_WITH_WAIT_DMA, ir
+from mosaic_tpu.builder._compat import PALLAS_WAITS_WITH_WAIT_DMA, IrValue
 from mosaic_tpu.builder._core import Core
 from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._value import Value
@@ -16,7 +16,7 @@ class TpuDmaOps(Core):
 
     # --- semaphores ------------------------------------------------------------------------------------------------
 
-    def _semaphore(self, value: Value, name: str, *, dma: bool | None = None) -> ir.Value:
+    def _semaphore(self, value: Value, name: str, *, dma: bool | None = None) -> IrValue:
         used = self._use(value, name)
         dtype = value._info.dtype
         if dtype.kind != "semaphore" or value._info.shape:
@@ -26,7 +26,7 @@ class TpuDmaOps(Core):
             self.fail(DTypeError, f"needs a {'DMA' if dma else 'regular'} semaphore", op=name, operands=[value])
         return used
 
-    def _i32(self, value: Value | int, name: str) -> ir.Value:
+    def _i32(self, value: Value | int, name: str) -> IrValue:
         if isinstance(value, Value):
             used = self._use(value, name)
             if value._info.ir is not self.types.element(dt.i32):
@@ -140,7 +140,7 @@ class TpuDmaOps(Core):
         target: Value,
         semaphores: tuple[Value | None, Value | None],
         ids: tuple[Value | int | None, Value | int | None, Value | int | None],
-    ) -> tuple[list[ir.Value], tuple[int, ...]]:
+    ) -> tuple[list[IrValue], tuple[int, ...]]:
         """Operands in the dialect's order, and their segment sizes."""
         src, dst = self._use_ref(source, name), self._use_ref(target, name)
         if source._info.shape != target._info.shape:

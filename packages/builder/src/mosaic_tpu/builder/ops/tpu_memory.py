@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._compat import IrValue, ir
 from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.dtypes import DType
@@ -22,7 +22,7 @@ class TpuMemoryOps(VectorOps):
 
     # --- loads and stores ----------------------------------------------------------------------------------------
 
-    def _mask(self, mask: Value | None, shape: tuple[int, ...], name: str) -> list[ir.Value]:
+    def _mask(self, mask: Value | None, shape: tuple[int, ...], name: str) -> list[IrValue]:
         if mask is None:
             return []
         used = self._use_vector(mask, name)
@@ -229,7 +229,7 @@ class TpuMemoryOps(VectorOps):
         if not len(offsets) == len(sizes) == len(shape):
             self.fail(ArityError, f"{len(offsets)} offsets and {len(sizes)} sizes for rank {ref.rank}", op=name, operands=[ref])
         i32 = self.types.scalar(dt.i32)
-        starts: list[ir.Value] = []
+        starts: list[IrValue] = []
         for offset in offsets:
             if isinstance(offset, Value):
                 starts.append(self._use(offset, name))
@@ -237,7 +237,7 @@ class TpuMemoryOps(VectorOps):
                     self.fail(DTypeError, "offsets must be i32", op=name, operands=[ref, offset], hint="b.index_cast(v, i32)")
             else:
                 starts.append(self._constant(self._int(offset, name, "offset"), i32)._ir)
-        static, dynamic = list[int](), list[ir.Value]()
+        static, dynamic = list[int](), list[IrValue]()
         for size, dim in zip(sizes, shape, strict=True):
             if isinstance(size, Value):
                 dynamic.append(self._use(size, name))

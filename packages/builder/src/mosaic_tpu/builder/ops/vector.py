@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._compat import IrValue, ir
 from mosaic_tpu.builder._core import Core
 from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._types import TypeInfo
@@ -22,7 +22,7 @@ class VectorOps(Core):
 
     # --- memory ----------------------------------------------------------------------------------------------------
 
-    def _indices(self, ref: Value, indices: Indices, name: str) -> list[ir.Value]:
+    def _indices(self, ref: Value, indices: Indices, name: str) -> list[IrValue]:
         """Index operands, one fresh zero a dimension when none are given."""
         rank = len(ref._info.shape)
         self._sequence(indices, name)
@@ -42,7 +42,7 @@ class VectorOps(Core):
             self.fail(ShapeError, f"a slice of shape {found} is larger than the ref", op=name, operands=[ref])
         return found
 
-    def _vmem(self, ref: Value, name: str) -> ir.Value:
+    def _vmem(self, ref: Value, name: str) -> IrValue:
         used = self._use_ref(ref, name)
         space = ref._info.space
         if space is MemorySpace.VMEM or space is MemorySpace.VMEM_SHARED:
@@ -204,7 +204,7 @@ class VectorOps(Core):
         for o, s, t, d in zip(offsets, sizes, steps, source.shape, strict=True):
             if o < 0 or s < 1 or t < 1 or o + (s - 1) * t >= d:
                 self.fail(ShapeError, f"slice {tuple(offsets)} + {tuple(sizes)} is outside", op=name, operands=[source])
-        attributes = {
+        attributes: dict[str, ir.Attribute] = {
             key: ir.ArrayAttr.get([self.types.integer(int(v), 64) for v in values], self.types.context)
             for key, values in (("offsets", offsets), ("sizes", sizes), ("strides", steps))
         }

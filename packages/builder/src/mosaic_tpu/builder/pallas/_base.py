@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ class Idioms:
         self._b = builder
 
     @contextmanager
-    def _one_line(self) -> Iterator[None]:
+    def _one_line(self) -> Generator[None]:
         """Ops of an idiom that emits many: the kernel's line is looked up once for all."""
         b = self._b
         outer, b._line = b._line, b._loc()
@@ -72,17 +72,17 @@ class Idioms:
         """Both operands as values of one type: `_bcast` of Pallas's lowering, after jnp's rank promotion."""
         # What kernels do most goes first, with the checks of the general way folded into these lines.
         b = self._b
-        if x.__class__ is Value and x._scope.live is b:
+        if type(x) is Value and x._scope.live is b:
             info = x._info
-            if y.__class__ is Value:
+            if type(y) is Value:
                 if y._info is info and y._scope.live is b and not info.is_ref:
                     return x, y
-            elif y.__class__ is int or (y.__class__ is float and info.dtype.is_float):
+            elif type(y) is int or (type(y) is float and info.dtype.is_float):
                 if not info.is_ref:
                     return x, self._splat(y, info)
-        elif y.__class__ is Value and y._scope.live is b:
+        elif type(y) is Value and y._scope.live is b:
             info = y._info
-            if (x.__class__ is int or (x.__class__ is float and info.dtype.is_float)) and not info.is_ref:
+            if (type(x) is int or (type(x) is float and info.dtype.is_float)) and not info.is_ref:
                 return self._splat(x, info), y
         return self._any_pair(x, y, op)
 
@@ -94,25 +94,22 @@ class Idioms:
         return b._emit("vector.broadcast", info, [b._raw_constant(number, b.types.scalar(info.dtype))])
 
     def _any_pair(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
-        x_value, y_value = isinstance(x, Value), isinstance(y, Value)
-        if not x_value and not y_value:
-            self._b.fail(KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)")
         self._check(op, x, y)
-        if x_value and y_value:
+        if isinstance(x, Value) and isinstance(y, Value):
             if x._info is y._info:
                 return x, y
             self._check_dtypes(x, y, op)
             x, y = self._rank(x, y.rank), self._rank(y, x.rank)
-        elif x_value:
+        elif isinstance(x, Value):
             number, dtype = self._b._number(y, x._info.dtype)
             y = self._const(number, dtype)
             self._check_dtypes(x, y, op)
-        else:
-            assert isinstance(y, Value)
+        elif isinstance(y, Value):
             number, dtype = self._b._number(x, y._info.dtype)
             x = self._const(number, dtype)
             self._check_dtypes(x, y, op)
-        assert isinstance(x, Value) and isinstance(y, Value)
+        else:
+            self._b.fail(KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)")
         return self._broadcast_pair(x, y, op)
 
     def _check_dtypes(self, x: Value, y: Value, op: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP
+from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP, IrOperation
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.errors import AttributeValueError, DTypeError, YieldTypeError
@@ -29,7 +29,7 @@ class ControlIdioms(Idioms):
 
     @idiom("@pl.when(cond)", "arith.extui", "arith.cmpi", "scf.if", group="control", traits=("region",))
     @contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
+    def when(self, condition: Value) -> Generator[None]:
         """`pl.when` as a with block.
 
         Example:
@@ -156,13 +156,13 @@ class ControlIdioms(Idioms):
                 carried = loop.results
             else:
                 loop.operation.erase()
-                step.ir.owner.erase()
+                _maker(step).erase()
         if counts:
             self._const(steps, dt.i32)  # the scan's final counter, which nobody uses
         else:
             # JAX drops a counter that the body does not read: the loop then counts from 0.
             for i, index in enumerate(indices):
-                index.ir.owner.attributes["value"] = b.types.integer(i, 32)
+                _maker(index).attributes["value"] = b.types.integer(i, 32)
         return carried
 
     def _dynamic_loop(
@@ -192,7 +192,7 @@ class ControlIdioms(Idioms):
 
     @idiom("pl.run_scoped(body, …)", "tpu.region", "memref.alloca", "tpu.sem_alloc", group="control", traits=("region",))
     @contextmanager
-    def run_scoped(self) -> Iterator[None]:
+    def run_scoped(self) -> Generator[None]:
         """`pl.run_scoped` as a with block: allocate inside with ``b.alloca`` and ``b.sem_alloc``.
 
         Example:
@@ -202,6 +202,11 @@ class ControlIdioms(Idioms):
         """
         with self._b.region():
             yield
+
+
+def _maker(value: Value) -> IrOperation:
+    """The operation whose result a value is."""
+    return value.ir.owner
 
 
 def _is_used(value: Value) -> bool:

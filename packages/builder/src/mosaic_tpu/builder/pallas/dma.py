@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._compat import PALLAS_WAITS_WITH_WAIT_DMA
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Value
+from mosaic_tpu.builder.errors import KindError
 from mosaic_tpu.builder.pallas.refs import Hoisted, RefIdioms, RefLike
 from mosaic_tpu.builder.views import Index, RefView
 
@@ -34,14 +36,21 @@ class AsyncCopy:
     source_semaphore: RefView | None = None
     device_id: Value | int | None = None
 
-    def _operands(self) -> tuple[Value, Value, Value, Value | None, Value | int | None]:
-        # Pallas makes the constants of static indices first, then the views from the last operand to the first.
+    def _hoist(self, views: tuple[RefView | None, ...]) -> tuple[list[Hoisted | None], Value | None]:
+        """The constants of static indices in order of the views, and the device."""
         p = self.builder.pallas
-        views = (self.source, self.target, self.semaphore, self.source_semaphore)
         hoisted = [None if v is None else p._hoist(v) for v in views]
         device = self.device_id
-        if isinstance(device, int):
-            device = p._const(device, dt.i32)
+        return hoisted, p._const(device, dt.i32) if isinstance(device, int) else device
+
+    def _operands(self, *, swapped: bool = False) -> tuple[Value, Value, Value, Value | None, Value | None]:
+        # Pallas makes the constants of static indices first, then the views from the last operand to the first.
+        p = self.builder.pallas
+        if swapped:  # `wait_send` names its operands the other way round
+            found, device = self._hoist((self.target, self.source, self.source_semaphore, self.semaphore))
+            hoisted = [found[1], found[0], found[3], found[2]]
+        else:
+            hoisted, device = self._hoist((self.source, self.target, self.semaphore, self.source_semaphore))
         source_sem = None if self.source_semaphore is None else p._materialize(self.source_semaphore, hoisted[3])
         semaphore = p._materialize(self.semaphore, hoisted[2])
         target = p._materialize(self.target, hoisted[1])
@@ -60,20 +69,51 @@ class AsyncCopy:
         )
 
     def wait(self) -> None:
-        """Wait for the copy's arrival: ``tpu.wait_dma``, or ``tpu.wait_dma2`` before jaxlib 0.12."""
-        with self.builder.pallas._one_line():
-            self._wait()
+        """Wait for the copy's arrival: ``tpu.wait_dma``, or ``tpu.wait_dma2`` before jaxlib 0.12.
 
-    def _wait(self) -> None:
-        source, target, semaphore, source_sem, device = self._operands()
-        self.builder.wait_dma(source, target, semaphore, source_semaphore=source_sem, device_id=device)
+        Of a remote copy, as in Pallas: `wait_send`, then `wait_recv`.
+        """
+        if self.source_semaphore is not None:
+            self.wait_send()
+        self.wait_recv()
+
+    def wait_recv(self) -> None:
+        """Wait until the target has arrived, here, from the other device."""
+        with self.builder.pallas._one_line():
+            self._wait(sent=False)
 
     def wait_send(self) -> None:
-        """Wait until the source of a remote copy may be overwritten."""
-        source, target, semaphore, source_sem, device = self._operands()
+        """Wait until the source of a remote copy may be overwritten.
+
+        Raises:
+            KindError: the copy is not remote.
+        """
+        if self.source_semaphore is None:
+            self.builder.fail(KindError, "wait_send of a copy on this device", op="wait_send", hint="wait() for its arrival")
+        with self.builder.pallas._one_line():
+            self._wait(sent=True)
+
+    def _wait(self, *, sent: bool) -> None:
+        if not PALLAS_WAITS_WITH_WAIT_DMA and self.source_semaphore is not None:
+            self._wait_dma2(sent=sent)
+            return
+        source, target, semaphore, source_sem, device = self._operands(swapped=sent)
         self.builder.wait_dma(
-            source, target, semaphore, source_semaphore=source_sem, wait_target=False, device_id=device
+            source, target, semaphore, source_semaphore=source_sem, wait_target=not sent, device_id=device
         )
+
+    def _wait_dma2(self, *, sent: bool) -> None:
+        """Before jaxlib 0.12: one semaphore, and of what was sent another device that is always 0."""
+        p = self.builder.pallas
+        views = (self.source, self.target, self.semaphore, self.source_semaphore)
+        if sent:
+            views = (self.target, self.source, self.source_semaphore, self.semaphore)
+        hoisted, device = self._hoist(views)
+        if sent:
+            device = p._const(0, dt.i32)
+        core = device if sent else None
+        waited, second, first = (p._materialize(views[n], hoisted[n]) for n in (2, 1, 0))  # pyright: ignore[reportArgumentType]
+        self.builder.wait_dma(first, second, waited, device_id=device, core_id=core)
 
 
 class DmaIdioms(RefIdioms):
@@ -83,8 +123,8 @@ class DmaIdioms(RefIdioms):
         """Constants of a view's static integer indices, which Pallas makes before it emits any view."""
         hoisted: Hoisted = {}
         for number, transform in enumerate(view.transforms):
-            if transform.__class__ is Index and transform.drops:
-                hoisted[number] = [self._const(e, dt.i32) if e.__class__ is int else None for e in transform.entries]
+            if type(transform) is Index and transform.drops:
+                hoisted[number] = [self._const(e, dt.i32) if type(e) is int else None for e in transform.entries]
         return hoisted or None
 
     @idiom("pltpu.make_async_copy(src, dst, sem)", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))

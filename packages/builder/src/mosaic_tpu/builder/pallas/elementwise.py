@@ -7,7 +7,7 @@ from typing import NoReturn
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import PALLAS_DROPS_IDENTITY_BITCAST
 from mosaic_tpu.builder._registry import idiom
-from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import DTypeError, KindError, UnsupportedOpError
 from mosaic_tpu.builder.ops.arith import CMPF, CMPI
@@ -463,7 +463,7 @@ class ElementwiseIdioms(Idioms):
         return self._b.select(self.bitwise_and(flips, inexact), self.add(truncated, second), truncated)
 
     @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))
-    def cdiv(self, x: Value, n: Number) -> Value:
+    def cdiv(self, x: Value, n: int) -> Value:
         """`pl.cdiv`: ``(x + n - 1)`` divided by ``n`` towards zero.
 
         Example:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder._compat import IrValue
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.enums import MemorySpace
@@ -74,7 +74,7 @@ class RefIdioms(Idioms):
         if index.steps:
             b.fail(ShapeError, "views have no strides", op="at", operands=[ref], hint="load with the stride instead")
         starts = [
-            self._offset(e.start if e.__class__ is Slice else e, None if hoisted is None else hoisted[d])  # pyright: ignore[reportAttributeAccessIssue]
+            self._offset(e.start if isinstance(e, Slice) else e, None if hoisted is None else hoisted[d])
             for d, e in enumerate(index.entries)
         ]
         if not index.static:
@@ -88,26 +88,26 @@ class RefIdioms(Idioms):
         )
         return b._emit("tpu.memref_squeeze", squeezed_info, [sliced._ir]) if index.drops else sliced
 
-    def _offset(self, start: Value | int, hoisted: Value | None) -> ir.Value:
+    def _offset(self, start: Value | int, hoisted: Value | None) -> IrValue:
         """An i32 offset: the hoisted constant, a value, or a constant made here."""
         b = self._b
         if hoisted is not None:
             return hoisted._ir
         i32 = b.types.scalar(dt.i32)
-        if start.__class__ is not Value:
+        if not isinstance(start, Value):
             return b._raw_constant(start, i32)
         used = b._use(start, "at")
         if start._info.ir is not i32.ir:
             b.fail(DTypeError, "offsets must be i32", op="at", operands=[start], hint="b.index_cast(v, i32)")
         return used
 
-    def _starts(self, index: Index) -> list[ir.Value]:
+    def _starts(self, index: Index) -> list[IrValue]:
         """Index operands of a load or store: constants in place, one a dimension."""
         b = self._b
-        starts: list[ir.Value] = []
+        starts: list[IrValue] = []
         for entry in index.entries:
-            start = entry.start if entry.__class__ is Slice else entry  # pyright: ignore[reportAttributeAccessIssue]
-            if start.__class__ is Value:
+            start = entry.start if isinstance(entry, Slice) else entry
+            if isinstance(start, Value):
                 used = b._use(start, "ref[…]")
                 index_info = b.types.index
                 is_index = start._info is index_info
@@ -118,7 +118,7 @@ class RefIdioms(Idioms):
 
     def _access(self, ref: RefLike, index: object, op: str) -> tuple[Value, Index]:
         """The ref after all transforms but the last index, and that index."""
-        if ref.__class__ is Value and ref._info.is_ref and ref._scope.live is self._b:
+        if type(ref) is Value and ref._info.is_ref and ref._scope.live is self._b:
             return ref, parse_index(index, ref._info.shape)
         view = self._view(ref, op)
         transforms = view.transforms
@@ -172,7 +172,7 @@ class RefIdioms(Idioms):
             self._b.fail(MemorySpaceError, f"{space.value if space else '?'} refs cannot be read or written directly", op=op,
                          operands=[ref], hint="copy to vmem with b.pallas.async_copy")  # fmt: skip
 
-    def _load_block(self, base: Value, index: Index, starts: list[ir.Value]) -> Value:
+    def _load_block(self, base: Value, index: Index, starts: list[IrValue]) -> Value:
         b = self._b
         if not index.static:
             b.fail(ShapeError, "loads need static sizes", op="load", operands=[base], hint="only DMAs take run-time sizes")
@@ -221,7 +221,7 @@ class RefIdioms(Idioms):
             return
         self._emit_store(base, stored, starts, mask)
 
-    def _emit_store(self, base: Value, stored: Value, starts: list[ir.Value], mask: Value | None) -> None:
+    def _emit_store(self, base: Value, stored: Value, starts: list[IrValue], mask: Value | None) -> None:
         b = self._b
         masks = [] if mask is None else [mask._ir]
         key = ("tpu.vector_store", len(starts), len(masks), (), False)
@@ -234,7 +234,7 @@ class RefIdioms(Idioms):
     def _stored(self, base: Value, index: Index, value: Operand) -> Value:
         b = self._b
         if not isinstance(value, Value):
-            value = self.full(index.shape, value, base.dtype)  # pyright: ignore[reportAttributeAccessIssue]
+            value = b.pallas.full(index.shape, value, base.dtype)
         if not value.is_vector:
             b.fail(KindError, "scalars cannot be stored to vmem", op="store", operands=[base, value],
                    hint="b.pallas.full(shape, value, dtype) makes a vector")  # fmt: skip

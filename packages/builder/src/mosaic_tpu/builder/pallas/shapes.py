@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from mosaic_tpu.builder._registry import idiom
-from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ArityError, KindError, ShapeError
 from mosaic_tpu.builder.pallas._base import Idioms
@@ -209,7 +209,7 @@ class ShapeIdioms(Idioms):
         return xs[0] if len(xs) == 1 else self._b.concatenate(xs, axis)
 
     @idiom("pl.multiple_of(x, n)", "tpu.assume_multiple", group="shapes")
-    def multiple_of(self, x: Operand, n: Number) -> Value:
+    def multiple_of(self, x: Operand, n: int) -> Value:
         """`pl.multiple_of`.
 
         Example:

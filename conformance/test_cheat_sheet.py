@@ -1,0 +1,91 @@
+"""Micro-kernels in pairs: each row of the guide's cheat-sheet and each idiom emits Pallas's bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import pytest
+
+from conformance.cases.cheat_sheet import GUIDE_ROWS, PAIRS
+from conformance.cases.cheat_sheet.pairs import Pair, Pairs, out, smem, vmem
+from conformance.conftest import Record
+from conformance.harness import levels, pallas
+from mosaic_tpu.builder import f32, i32, registry
+
+IDIOMS = [name for name, spec in registry().items() if spec.is_idiom]
+
+
+def compared(pair: Pair) -> tuple[levels.Result, levels.Level]:
+    """What a pair reaches, and what it has to."""
+    call, arrays = pair.pallas_call()
+    theirs = pallas.lower(call, *arrays)
+    ours = pallas.lower(pair.our_call(), *arrays)
+    return levels.compare(ours, theirs), levels.required_level(theirs)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.id)
+def test_a_pair_has_one_body(pair: Pair, record: Record) -> None:
+    result, required = compared(pair)
+    record("cheat-sheet", row=pair.row, pair=pair.id, dtype=pair.dtype, level=result.level.value)
+    assert result.level.reaches(required), f"{pair.pallas_text}\n≠\n{pair.ours_text}\n{result.detail}"
+
+
+def test_ids_are_unique() -> None:
+    assert [name for name, count in Counter(pair.id for pair in PAIRS).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("name", IDIOMS)
+def test_an_idiom_has_a_pair(name: str) -> None:
+    assert any(name in pair.idioms for pair in PAIRS)
+
+
+def test_pairs_name_registered_idioms() -> None:
+    named = frozenset().union(*(pair.idioms for pair in PAIRS))
+    assert named <= set(IDIOMS), named - set(IDIOMS)
+
+
+@pytest.mark.parametrize("row", GUIDE_ROWS)
+def test_a_row_of_the_guide_has_a_pair(row: str) -> None:
+    assert any(pair.row == row for pair in PAIRS)
+
+
+def test_pairs_name_rows_of_the_guide() -> None:
+    assert {pair.row for pair in PAIRS} <= {*GUIDE_ROWS, None}
+
+
+def test_the_texts_are_what_runs() -> None:
+    pair = next(pair for pair in PAIRS if pair.id == "when")
+    assert pair.pallas_text == "@pl.when(s[0] > 0)\ndef _():\n    o[...] = x[...]"
+    assert pair.ours_text == "with b.pallas.when(s[0] > 0):\n    o[...] = x[...]"
+    assert all(pair.pallas_text and pair.ours_text for pair in PAIRS)
+
+
+# --- the comparison sees what it should ------------------------------------------------------------------------------
+
+PLANTED = Pairs("planted")
+PLANTED.expression("another-number", "x + 1.0", "x + 1.5", x=vmem(f32))
+PLANTED.expression("operands-swapped", "x + 1.0", "1.0 + x", x=vmem(f32))
+PLANTED.expression("towards-zero", "x // 2", "b.pallas.div(x, 2)", x=vmem(i32))
+PLANTED.expression("nan-loses", "jnp.max(x, axis=0)", "b.multi_reduction('maxnumf', x, b.full((128,), -float('inf'), f32), (0,))", x=vmem(f32))
+PLANTED.expression("dense-zeros", "jnp.zeros((8, 128), jnp.float32)", "b.zeros((8, 128), f32)")
+PLANTED.expression("constant-shared", "(x + 1.0) * 1.0", "(lambda one: (x + one) * one)(b.lift(1.0))", x=vmem(f32))
+PLANTED.expression("one-op-more", "x + 1.0", "b.shape_cast(x, (8, 128)) + 1.0", x=vmem(f32))
+PLANTED.refs("no-dead-load", "o[...] = x[...]", "b.vector_store_at(o, x[...], [b.c_index(0), b.c_index(0)])", x=vmem(f32), o=out(f32))
+PLANTED.refs("another-index", "o[0] = s[1]", "o[0] = s[2]", s=smem(i32), o=out(i32, (4,), space="smem"))
+
+
+@pytest.mark.parametrize("pair", PLANTED, ids=lambda pair: pair.id)
+def test_a_planted_difference_is_seen(pair: Pair) -> None:
+    result, required = compared(pair)
+    assert not result.level.reaches(required)
+    assert result.detail
+
+
+def test_a_planted_difference_in_a_window_is_seen() -> None:
+    pair = next(pair for pair in PAIRS if pair.id == "map-ids")
+    x = dataclasses.replace(pair.args["x"], index_map=lambda i, j: (j, i))
+    other = dataclasses.replace(pair, args={**pair.args, "x": x})
+    theirs, arrays = pair.pallas_call()
+    result = levels.compare(pallas.lower(other.our_call(), *arrays), pallas.lower(theirs, *arrays))
+    assert result.level is levels.Level.DIFFERENT
