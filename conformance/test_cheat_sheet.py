@@ -67,11 +67,22 @@ PLANTED = Pairs("planted")
 PLANTED.expression("another-number", "x + 1.0", "x + 1.5", x=vmem(f32))
 PLANTED.expression("operands-swapped", "x + 1.0", "1.0 + x", x=vmem(f32))
 PLANTED.expression("towards-zero", "x // 2", "b.pallas.div(x, 2)", x=vmem(i32))
-PLANTED.expression("nan-loses", "jnp.max(x, axis=0)", "b.multi_reduction('maxnumf', x, b.full((128,), -float('inf'), f32), (0,))", x=vmem(f32))
+PLANTED.expression(
+    "nan-loses",
+    "jnp.max(x, axis=0)",
+    "b.multi_reduction('maxnumf', x, b.full((128,), -float('inf'), f32), (0,))",
+    x=vmem(f32),
+)
 PLANTED.expression("dense-zeros", "jnp.zeros((8, 128), jnp.float32)", "b.zeros((8, 128), f32)")
 PLANTED.expression("constant-shared", "(x + 1.0) * 1.0", "(lambda one: (x + one) * one)(b.lift(1.0))", x=vmem(f32))
 PLANTED.expression("one-op-more", "x + 1.0", "b.shape_cast(x, (8, 128)) + 1.0", x=vmem(f32))
-PLANTED.refs("no-dead-load", "o[...] = x[...]", "b.vector_store_at(o, x[...], [b.c_index(0), b.c_index(0)])", x=vmem(f32), o=out(f32))
+PLANTED.refs(
+    "no-dead-load",
+    "o[...] = x[...]",
+    "b.vector_store_at(o, x[...], [b.c_index(0), b.c_index(0)])",
+    x=vmem(f32),
+    o=out(f32),
+)
 PLANTED.refs("another-index", "o[0] = s[1]", "o[0] = s[2]", s=smem(i32), o=out(i32, (4,), space="smem"))
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.cases.cheat_sheet import control, elementwise, guide, refs, shapes, windows
+from conformance.cases.cheat_sheet import control, dma, elementwise, guide, refs, shapes, windows
 from conformance.cases.cheat_sheet.pairs import Pair
 
 #: The guide's cheat-sheet, its Python column, in its order.
@@ -47,5 +47,5 @@ GUIDE_ROWS: Final = (
 )
 
 PAIRS: Final[tuple[Pair, ...]] = tuple(
-    pair for module in (guide, elementwise, shapes, refs, control, windows) for pair in module.PAIRS
+    pair for module in (guide, elementwise, shapes, refs, control, dma, windows) for pair in module.PAIRS
 )

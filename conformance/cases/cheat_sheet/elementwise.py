@@ -10,9 +10,7 @@ WORDS = (i32, u32)
 FLOATS = (f32, bf16)
 NUMBERS = (*WORDS, *FLOATS)
 #: What JAX calls our element types.
-JAX_NAMES = {
-    d: f"jnp.{d.numpy.name}" for d in (f32, bf16, f16, f8e4m3fn, f8e5m2, i4, i8, i16, i32, u8, u16, u32)
-}  # fmt: skip
+JAX_NAMES = {d: f"jnp.{d.numpy.name}" for d in (f32, bf16, f16, f8e4m3fn, f8e5m2, i4, i8, i16, i32, u8, u16, u32)}
 
 #: Expressions of two operands: Pallas's, ours, the idiom of an operator, element types.
 BINARY = [
@@ -103,8 +101,8 @@ UNARY = [
     ("floor", "jnp.floor(x)", "b.floor(x)", (), (f32,)),
     ("ceil", "jnp.ceil(x)", "b.ceil(x)", (), (f32,)),
     ("round", "lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)", "b.roundeven(x)", (), (f32,)),
-    ("reciprocal-approx", "pl.reciprocal(x, approx=True)", "b.reciprocal(x, approximate=True)", (), (f32,)),
-    ("reciprocal", "pl.reciprocal(x)", "b.reciprocal(x)", (), (f32,)),
+    ("reciprocal-approx", "pltpu.reciprocal(x, approx=True)", "b.reciprocal(x, approximate=True)", (), (f32,)),
+    ("reciprocal", "pltpu.reciprocal(x)", "b.reciprocal(x)", (), (f32,)),
     ("isnan", "jnp.isnan(x)", "b.pallas.ne(x, x)", (), (f32,)),
 ]
 for name, theirs, ours, uses, dtypes in UNARY:
@@ -124,7 +122,7 @@ PAIRS.expression("remainder-negative", "x % -4", uses=("remainder",), x=vmem(i32
 PAIRS.expression("multiple-of", "pl.multiple_of(s, 8)", "b.pallas.multiple_of(s, 8)", s=smem(i32))
 PAIRS.expression("multiple-of-product", "pl.multiple_of(s * 8, 8)", "b.pallas.multiple_of(s * 8, 8)", s=smem(i32))
 
-# --- numbers: what their own type does beside an operand ---------------------------------------------------------------
+# --- numbers: what their own type does beside an operand -------------------------------------------------------------
 
 PAIRS.expression("int-beside-float", "x + 1", uses=("add",), x=vmem(f32))
 PAIRS.expression("int-beside-bf16", "x * 2", uses=("mul",), x=vmem(bf16))
@@ -143,61 +141,79 @@ for symbol, name in (("&", "bitwise_and"), ("|", "bitwise_or"), ("^", "bitwise_x
     PAIRS.expression(f"mask-{name}", f"(x < 0.0) {symbol} (y < 1.0)", uses=(name, "lt"), **both)
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 for name, symbol in COMPARED.items():
-    PAIRS.expression(f"mask-{name}", f"(x < 0.0) {symbol} (y < 1.0)", f"b.pallas.{name}(x < 0.0, y < 1.0)",
-                     uses=("lt",), x=vmem(f32), y=vmem(f32))  # fmt: skip
-    PAIRS.expression(f"condition-{name}", f"(s > 0) {symbol} (s < 3)", f"b.pallas.{name}(s > 0, s < 3)",
-                     uses=("lt", "gt"), s=smem(i32))  # fmt: skip
+    PAIRS.expression(
+        f"mask-{name}",
+        f"(x < 0.0) {symbol} (y < 1.0)",
+        f"b.pallas.{name}(x < 0.0, y < 1.0)",
+        uses=("lt",),
+        x=vmem(f32),
+        y=vmem(f32),
+    )
+    PAIRS.expression(
+        f"condition-{name}",
+        f"(s > 0) {symbol} (s < 3)",
+        f"b.pallas.{name}(s > 0, s < 3)",
+        uses=("lt", "gt"),
+        s=smem(i32),
+    )
 for name in ("eq", "ne"):
-    PAIRS.expression(f"mask-{name}-column", f"(x < 0.0) {COMPARED[name]} (c < 1.0)",
-                     f"b.pallas.{name}(x < 0.0, c < 1.0)", uses=("lt",), x=vmem(f32), c=vmem(f32, (8, 1)))  # fmt: skip
+    PAIRS.expression(
+        f"mask-{name}-column",
+        f"(x < 0.0) {COMPARED[name]} (c < 1.0)",
+        f"b.pallas.{name}(x < 0.0, c < 1.0)",
+        uses=("lt",),
+        x=vmem(f32),
+        c=vmem(f32, (8, 1)),
+    )
 PAIRS.expression("equal", "x == y", "x.eq(y)", uses=("eq",), x=vmem(f32), y=vmem(f32))
 PAIRS.expression("not-equal", "x != 0.0", "x.ne(0.0)", uses=("ne",), x=vmem(f32))
 PAIRS.expression("mask-not", "~(x < 0.0)", uses=("logical_not", "lt"), x=vmem(f32))
 PAIRS.expression("condition-and", "(s > 0) & (s < 3)", uses=("bitwise_and", "gt", "lt"), s=smem(i32))
 PAIRS.expression("condition-not", "~(s > 0)", uses=("logical_not", "gt"), s=smem(i32))
-PAIRS.expression("logical-and", "jnp.logical_and(s > 0, s < 3)", "(s > 0) & (s < 3)", uses=("bitwise_and",), s=smem(i32))
+PAIRS.expression(
+    "logical-and", "jnp.logical_and(s > 0, s < 3)", "(s > 0) & (s < 3)", uses=("bitwise_and",), s=smem(i32)
+)
 PAIRS.expression("logical-or", "jnp.logical_or(s > 0, s < 3)", "(s > 0) | (s < 3)", uses=("bitwise_or",), s=smem(i32))
 PAIRS.expression("logical-not", "jnp.logical_not(s > 0)", "~(s > 0)", uses=("logical_not",), s=smem(i32))
 
 # --- selects ---------------------------------------------------------------------------------------------------------
 
-WHERE = [
-    ("vector-vector", "x < y, x, y", ("x", "y")),
-    ("vector-number", "x < y, x, {n}", ("x", "y")),
-    ("number-vector", "x < y, {n}, y", ("x", "y")),
-    ("number-number", "x < y, 1.0, 0.0", ("x", "y")),
-    ("int-int", "x < y, 1, 0", ("x", "y")),
-    ("float-int", "x < y, 1.0, 0", ("x", "y")),
-    ("infinity", "x < y, x, float('-inf')", ("x",)),
-]
+WHERE = {
+    "vector-vector": "x < y, x, y",
+    "vector-number": "x < y, x, {number}",
+    "number-vector": "x < y, {number}, y",
+    "number-number": "x < y, 1.0, 0.0",
+    "int-int": "x < y, 1, 0",
+    "float-int": "x < y, 1.0, 0",
+}
 for dtype in NUMBERS:
-    number = "0.0" if dtype.is_float else "7"
-    for name, text, _ in WHERE:
-        if name == "infinity" and not dtype.is_float:
-            continue
-        text = text.format(n=number)
+    for name, text in WHERE.items():
+        text = text.format(number="0.0" if dtype.is_float else "7")
         row = "jnp.where(mask, x, 0.0)" if name == "vector-number" else None
-        PAIRS.expression(f"where-{name}-{dtype}", f"jnp.where({text})", f"b.pallas.where({text})", row=row,
-                         uses=("lt",), x=vmem(dtype), y=vmem(dtype))  # fmt: skip
-for name, text in [
-    ("int-literal-into-float", "x < 0.0, x, 0"),
-    ("scalar-condition", "s > 0, x, 0.0"),
-    ("scalar-condition-vectors", "s > 0, x, x * 2.0"),
-    ("column-condition", "c > 0, x, 0.0"),
-    ("row-operand", "x > 0.0, x, r"),
-    ("column-operand", "x > 0.0, c, x"),
+        PAIRS.expression(
+            f"where-{name}-{dtype}",
+            f"jnp.where({text})",
+            f"b.pallas.where({text})",
+            row=row,
+            uses=("lt",),
+            x=vmem(dtype),
+            y=vmem(dtype),
+        )
+X, COLUMN, ROW, S, T = vmem(f32), vmem(f32, (8, 1)), vmem(f32, (1, 128)), smem(i32), smem(i32)
+for name, text, args in [
+    ("infinity", "x < 0.0, x, float('-inf')", {"x": X}),
+    ("int-literal-into-float", "x < 0.0, x, 0", {"x": X}),
+    ("scalar-condition", "s > 0, x, 0.0", {"x": X, "s": S}),
+    ("scalar-condition-vectors", "s > 0, x, x * 2.0", {"x": X, "s": S}),
+    ("column-condition", "c > 0, x, 0.0", {"x": X, "c": COLUMN}),
+    ("row-operand", "x > 0.0, x, r", {"x": X, "r": ROW}),
+    ("column-operand", "x > 0.0, c, x", {"x": X, "c": COLUMN}),
+    ("scalars", "s > 0, s, 1", {"s": S}),
+    ("scalar-numbers", "s > 0, 2, 1", {"s": S}),
+    ("scalar-number-first", "s > 0, 2, s", {"s": S}),
+    ("two-scalars", "s > t, s, t", {"s": S, "t": T}),
 ]:
-    named = {"x": vmem(f32), "c": vmem(f32, (8, 1)), "r": vmem(f32, (1, 128)), "s": smem(i32)}
-    args = {n: a for n, a in named.items() if n in text.replace("0.0", "").split(",").__repr__()}
-    PAIRS.expression(f"where-{name}", f"jnp.where({text})", f"b.pallas.where({text})", **args)
-for name, text in [
-    ("scalars", "s > 0, s, 1"),
-    ("scalar-numbers", "s > 0, 2, 1"),
-    ("scalar-number-first", "s > 0, 2, s"),
-    ("two-scalars", "s > t, s, t"),
-]:
-    args = {"s": smem(i32), **({"t": smem(i32)} if "t" in text else {})}
-    PAIRS.expression(f"where-{name}", f"jnp.where({text})", f"b.pallas.where({text})", **args)
+    PAIRS.expression(f"where-{name}", f"jnp.where({text})", f"b.pallas.where({text})", uses=("gt", "lt"), **args)
 PAIRS.expression("select", "lax.select(x < y, x, y)", "b.pallas.select(x < y, x, y)", x=vmem(f32), y=vmem(f32))
 PAIRS.expression("select-number", "lax.select(s > 0, s, 7)", "b.pallas.select(s > 0, s, 7)", s=smem(i32))
 PAIRS.expression("select-number-first", "lax.select(s > 0, 7, s)", "b.pallas.select(s > 0, 7, s)", s=smem(i32))
@@ -210,18 +226,46 @@ REFUSED_CASTS = {(bf16, f16), (f16, bf16), (f8e4m3fn, f8e5m2), (f8e5m2, f8e4m3fn
 for source in JAX_NAMES:
     for target, shown in JAX_NAMES.items():
         if source is not target and (source, target) not in REFUSED_CASTS:
-            PAIRS.expression(f"astype-{source}-{target}", f"x.astype({shown})", f"b.pallas.astype(x, {target})",
-                             x=vmem(source, SHAPES[source.bits]))  # fmt: skip
+            PAIRS.expression(
+                f"astype-{source}-{target}",
+                f"x.astype({shown})",
+                f"b.pallas.astype(x, {target})",
+                x=vmem(source, SHAPES[source.bits]),
+            )
 for dtype in (i32, u32, f32, bf16, i8, i16):
-    PAIRS.expression(f"astype-bool-{dtype}", f"(x > 0.0).astype({JAX_NAMES[dtype]})",
-                     f"b.pallas.astype(x > 0.0, {dtype})", uses=("gt",), x=vmem(f32))  # fmt: skip
+    PAIRS.expression(
+        f"astype-bool-{dtype}",
+        f"(x > 0.0).astype({JAX_NAMES[dtype]})",
+        f"b.pallas.astype(x > 0.0, {dtype})",
+        uses=("gt",),
+        x=vmem(f32),
+    )
 for dtype in (i32, u32, f32, bf16, i8):
-    PAIRS.expression(f"astype-{dtype}-bool", "x.astype(jnp.bool_)", "b.pallas.astype(x, i1)",
-                     x=vmem(dtype, SHAPES[dtype.bits]))  # fmt: skip
+    PAIRS.expression(
+        f"astype-{dtype}-bool", "x.astype(jnp.bool_)", "b.pallas.astype(x, i1)", x=vmem(dtype, SHAPES[dtype.bits])
+    )
 for source, target in ((i32, f32), (f32, i32), (i32, u32), (u32, f32)):
-    PAIRS.expression(f"astype-scalar-{source}-{target}", f"s.astype({JAX_NAMES[target]})",
-                     f"b.pallas.astype(s, {target})", s=smem(source))  # fmt: skip
+    PAIRS.expression(
+        f"astype-scalar-{source}-{target}",
+        f"s.astype({JAX_NAMES[target]})",
+        f"b.pallas.astype(s, {target})",
+        s=smem(source),
+    )
 PAIRS.expression("astype-scalar-bool-f32", "(s > 0).astype(jnp.float32)", "b.pallas.astype(s > 0, f32)", s=smem(i32))
-for source, target in ((f32, i32), (f32, u32), (i32, u32), (bf16, i16), (bf16, f32), (f32, bf16), (u8, i8), (i8, i32), (i32, i8)):
-    PAIRS.expression(f"bitcast-{source}-{target}", f"pltpu.bitcast(x, {JAX_NAMES[target]})",
-                     f"b.pallas.bitcast(x, {target})", x=vmem(source, (32, 128)))  # fmt: skip
+for source, target in (
+    (f32, i32),
+    (f32, u32),
+    (i32, u32),
+    (bf16, i16),
+    (bf16, f32),
+    (f32, bf16),
+    (u8, i8),
+    (i8, i32),
+    (i32, i8),
+):
+    PAIRS.expression(
+        f"bitcast-{source}-{target}",
+        f"pltpu.bitcast(x, {JAX_NAMES[target]})",
+        f"b.pallas.bitcast(x, {target})",
+        x=vmem(source, (32, 128)),
+    )

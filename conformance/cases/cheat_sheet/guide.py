@@ -1,11 +1,12 @@
 # ruff: noqa: N801, N805 - a pair is a class that holds two functions
 # pyright: basic
-"""The rows of the seed guide's cheat-sheet as it writes them, in its raw ops; sums and loops stand in the other files."""
+"""Rows of the seed guide's cheat-sheet as it writes them, in its raw ops; sums and loops stand in the other files."""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
 from jax import lax
+from jax.experimental import pallas as pl
 
 from conformance.cases.cheat_sheet.pairs import Pairs, out, prefetch, smem, vmem
 from mosaic_tpu.builder import bf16, f32, i32
@@ -25,8 +26,6 @@ SCALAR, LESS, MASK, WHERE, LOAD, STORE = (
 @PAIRS.add(row=SCALAR, cu=prefetch(i32), o=INT, grid=(3,), uses=("store",))
 class scalar_load:
     def pallas(cu, o):
-        from jax.experimental import pallas as pl
-
         o[0] = cu[pl.program_id(0)]
 
     def ours(b, i, cu, o):
@@ -36,8 +35,6 @@ class scalar_load:
 @PAIRS.add(row=SCALAR, cu=prefetch(i32), o=INT, grid=(3,), uses=("load", "store", "add", "sub"))
 class scalar_load_next:
     def pallas(cu, o):
-        from jax.experimental import pallas as pl
-
         i = pl.program_id(0)
         o[0] = cu[i + 1] - cu[i]
 
@@ -95,7 +92,9 @@ class mask_product:
         o[...] = b.pallas.astype(mask, i32)
 
 
-@PAIRS.add(row=MASK, k=vmem(i32, (8,)), v=vmem(i32, (128,)), o=out(i32), uses=("load", "store", "lt", "index", "bitwise_and"))
+@PAIRS.add(
+    row=MASK, k=vmem(i32, (8,)), v=vmem(i32, (128,)), o=out(i32), uses=("load", "store", "lt", "index", "bitwise_and")
+)
 class mask_product_operators:
     def pallas(k, v, o):
         mask_k, mask_v = k[...] < 5, v[...] < 100
@@ -121,13 +120,31 @@ class where_zero:
 
 def _load(name: str, dtype) -> None:
     operands = {"t": smem(i32), "q": vmem(dtype, (1, 4, 2, 128)), "o": out(f32, (128,))}
-    PAIRS.refs(f"load-row-{name}", "o[...] = q[0, t[0], t[1], :].astype(jnp.float32)",
-               "o[...] = b.pallas.astype(q[0, t[0], t[1], :], f32)", row=LOAD, uses=("load", "store"), **operands)  # fmt: skip
-    PAIRS.refs(f"load-row-{name}-fluent", "o[...] = q[0, t[0], t[1], :].astype(jnp.float32)",
-               "o[...] = q[0, t[0], t[1], :].to(f32)", row=LOAD, uses=("load", "store"), **operands)  # fmt: skip
+    PAIRS.refs(
+        f"guide-load-row-{name}",
+        "o[...] = q[0, t[0], t[1], :].astype(jnp.float32)",
+        "o[...] = b.pallas.astype(q[0, t[0], t[1], :], f32)",
+        row=LOAD,
+        uses=("load", "store"),
+        **operands,
+    )
+    PAIRS.refs(
+        f"guide-load-row-{name}-fluent",
+        "o[...] = q[0, t[0], t[1], :].astype(jnp.float32)",
+        "o[...] = q[0, t[0], t[1], :].to(f32)",
+        row=LOAD,
+        uses=("load", "store"),
+        **operands,
+    )
     operands = {"t": smem(i32), "x": vmem(f32, (128,)), "q": out(dtype, (1, 4, 2, 128))}
-    PAIRS.refs(f"store-row-{name}", "q[0, t[0], t[1], :] = x[...].astype(q.dtype)",
-               "q[0, t[0], t[1], :] = b.pallas.astype(x[...], q.dtype)", row=STORE, uses=("load", "store"), **operands)  # fmt: skip
+    PAIRS.refs(
+        f"guide-store-row-{name}",
+        "q[0, t[0], t[1], :] = x[...].astype(q.dtype)",
+        "q[0, t[0], t[1], :] = b.pallas.astype(x[...], q.dtype)",
+        row=STORE,
+        uses=("load", "store"),
+        **operands,
+    )
 
 
 for name, dtype in (("bf16", bf16), ("f32", f32)):
@@ -147,7 +164,9 @@ class load_row_guide:
         o[...] = row.to(f32)
 
 
-@PAIRS.add(row="b_h * jnp.exp(b_g) (broadcast to <BK,BV>)", h=vmem(f32), g=smem(f32), o=out(f32), uses=("load", "store"))
+@PAIRS.add(
+    row="b_h * jnp.exp(b_g) (broadcast to <BK,BV>)", h=vmem(f32), g=smem(f32), o=out(f32), uses=("load", "store")
+)
 class scaled_by_exp:
     def pallas(h, g, o):
         b_h, b_g = h[...], g[0]
@@ -158,8 +177,14 @@ class scaled_by_exp:
         o[...] = b.mulf(b_h, b.broadcast_to(b.exp(b_g), (8, 128)))
 
 
-@PAIRS.add(row="b_beta * (b_v - predicted_v)", v=vmem(f32, (128,)), p=vmem(f32, (128,)), beta=smem(f32), o=out(f32, (128,)),
-           uses=("load", "store"))  # fmt: skip
+@PAIRS.add(
+    row="b_beta * (b_v - predicted_v)",
+    v=vmem(f32, (128,)),
+    p=vmem(f32, (128,)),
+    beta=smem(f32),
+    o=out(f32, (128,)),
+    uses=("load", "store"),
+)
 class delta:
     def pallas(v, p, beta, o):
         b_v, predicted_v, b_beta = v[...], p[...], beta[0]

@@ -246,7 +246,9 @@ class Pair:
         }
         if roles["scalar_prefetch"]:
             count = len(roles["scalar_prefetch"])
-            specs = {"grid_spec": pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=count, grid=self.grid or (), **specs)}
+            specs = {
+                "grid_spec": pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=count, grid=self.grid or (), **specs)
+            }
         elif self.grid is not None:
             specs["grid"] = self.grid
         params = pltpu.CompilerParams(dimension_semantics=self.semantics, collective_id=self.collective_id)
@@ -330,7 +332,8 @@ def text_of(function: Snippet) -> str:
     """The body of a function, as it is written."""
     source = textwrap.dedent(inspect.getsource(function))
     body = ast.parse(source).body[0].body  # pyright: ignore[reportAttributeAccessIssue]
-    return textwrap.dedent("\n".join(source.splitlines()[body[0].lineno - 1 : body[-1].end_lineno]))
+    first = min(node.lineno for node in (body[0], *getattr(body[0], "decorator_list", ())))
+    return textwrap.dedent("\n".join(source.splitlines()[first - 1 : body[-1].end_lineno]))
 
 
 _PALLAS_NAMES: Final = {"jax": jax, "jnp": jnp, "lax": jax.lax, "np": np, "pl": pl, "pltpu": pltpu}

@@ -4,17 +4,15 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
-from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from conformance.cases.cheat_sheet.pairs import Pairs, out, prefetch, smem, vmem
-from mosaic_tpu.builder import bf16, f32, i1, i8, i32, u32
+from mosaic_tpu.builder import bf16, f32, i8, i32, u32
 
 PAIRS = Pairs("refs")
 USES_ACCESS = ("load", "store")
 
-# --- loads: one ref, one index, the result stored whole -----------------------------------------------------------------
+# --- loads: one ref, one index, the result stored whole --------------------------------------------------------------
 
 # Not here: ref[-1]. Pallas hands the -1 to the load, which then reads before the ref; ours counts from the end.
 INDICES = [
@@ -36,7 +34,9 @@ for name, index, shape in INDICES:
             continue  # strided loads have 32-bit elements
         text = f"x[{index}]"
         PAIRS.refs(f"load-{name}-{dtype}", f"o[...] = {text}", uses=USES_ACCESS, x=vmem(dtype), o=out(dtype, shape))
-        PAIRS.refs(f"store-{name}-{dtype}", f"o[{index}] = x[...]", uses=USES_ACCESS, x=vmem(dtype, shape), o=out(dtype))
+        PAIRS.refs(
+            f"store-{name}-{dtype}", f"o[{index}] = x[...]", uses=USES_ACCESS, x=vmem(dtype, shape), o=out(dtype)
+        )
 for name, theirs, ours, shape in [
     ("ds", "pl.ds(2, 4)", "b.pallas.ds(2, 4)", (4, 128)),
     ("ds-stride", "pl.ds(0, 4, stride=2)", "b.pallas.ds(0, 4, 2)", (4, 128)),
@@ -44,7 +44,12 @@ for name, theirs, ours, shape in [
     ("ds-scalar", "pl.ds(s[0], 4)", "b.pallas.ds(s[0], 4)", (4, 128)),
     ("ds-scalar-stride", "pl.ds(s[0], 4, stride=2)", "b.pallas.ds(s[0], 4, 2)", (4, 128)),
     ("ds-scalar-times", "pl.ds(s[0] * 4, 4)", "b.pallas.ds(s[0] * 4, 4)", (4, 128)),
-    ("ds-scalar-multiple", "pl.ds(pl.multiple_of(s[0], 4), 4)", "b.pallas.ds(b.pallas.multiple_of(s[0], 4), 4)", (4, 128)),
+    (
+        "ds-scalar-multiple",
+        "pl.ds(pl.multiple_of(s[0], 4), 4)",
+        "b.pallas.ds(b.pallas.multiple_of(s[0], 4), 4)",
+        (4, 128),
+    ),
     ("scalar", "s[0]", "s[0]", (128,)),
     ("scalar-part", "s[0], 0:64", "s[0], 0:64", (64,)),
     ("scalar-ds", "s[0], pl.ds(s[1], 64)", "s[0], b.pallas.ds(s[1], 64)", (64,)),
@@ -56,15 +61,37 @@ for name, theirs, ours, shape in [
         operands = {"s": smem(i32), "x": vmem(dtype), "o": out(dtype, shape)}
         PAIRS.refs(f"load-{name}-{dtype}", f"o[...] = x[{theirs}]", f"o[...] = x[{ours}]", uses=USES_ACCESS, **operands)
         operands = {"s": smem(i32), "x": vmem(dtype, shape), "o": out(dtype)}
-        PAIRS.refs(f"store-{name}-{dtype}", f"o[{theirs}] = x[...]", f"o[{ours}] = x[...]", uses=USES_ACCESS, **operands)
+        PAIRS.refs(
+            f"store-{name}-{dtype}", f"o[{theirs}] = x[...]", f"o[{ours}] = x[...]", uses=USES_ACCESS, **operands
+        )
 PAIRS.refs("load-u32-index", "o[...] = x[s[0]]", uses=USES_ACCESS, s=smem(u32), x=vmem(f32), o=out(f32, (128,)))
 PAIRS.refs("load-element", "o[0] = x[1, 2]", uses=USES_ACCESS, x=vmem(f32), o=out(f32, (4,), space="smem"))
-PAIRS.refs("load-4d", "o[...] = x[0, s[0], 1, :]", uses=USES_ACCESS, s=smem(i32), x=vmem(f32, (1, 4, 2, 128)), o=out(f32, (128,)))
+PAIRS.refs(
+    "load-4d",
+    "o[...] = x[0, s[0], 1, :]",
+    uses=USES_ACCESS,
+    s=smem(i32),
+    x=vmem(f32, (1, 4, 2, 128)),
+    o=out(f32, (128,)),
+)
 PAIRS.refs("load-3d-middle", "o[...] = x[:, 1, :]", uses=USES_ACCESS, x=vmem(f32, (4, 8, 128)), o=out(f32, (4, 128)))
-PAIRS.refs("store-4d", "o[0, s[0], 1, :] = x[...]", uses=USES_ACCESS, s=smem(i32), x=vmem(f32, (128,)), o=out(f32, (1, 4, 2, 128)))
+PAIRS.refs(
+    "store-4d",
+    "o[0, s[0], 1, :] = x[...]",
+    uses=USES_ACCESS,
+    s=smem(i32),
+    x=vmem(f32, (128,)),
+    o=out(f32, (1, 4, 2, 128)),
+)
 PAIRS.refs("load-i8", "o[...] = x[0:32]", uses=USES_ACCESS, x=vmem(i8, (64, 128)), o=out(i8, (32, 128)))
 PAIRS.refs("load-method", "o[...] = x[...]", "b.pallas.store(o, b.pallas.load(x))", x=vmem(f32), o=out(f32))
-PAIRS.refs("load-method-index", "o[...] = x[2:6]", "b.pallas.store(o, b.pallas.load(x, slice(2, 6)))", x=vmem(f32), o=out(f32, (4, 128)))
+PAIRS.refs(
+    "load-method-index",
+    "o[...] = x[2:6]",
+    "b.pallas.store(o, b.pallas.load(x, slice(2, 6)))",
+    x=vmem(f32),
+    o=out(f32, (4, 128)),
+)
 PAIRS.refs("add-in-place", "o[...] += x[...]", uses=(*USES_ACCESS, "add"), x=vmem(f32), o=out(f32))
 PAIRS.refs("multiply-row-in-place", "o[1] *= 2.0", uses=(*USES_ACCESS, "mul"), o=out(f32))
 PAIRS.refs("store-number", "o[...] = jnp.full((8, 128), 1.5, jnp.float32)", "o[...] = 1.5", uses=("store",), o=out(f32))
@@ -134,21 +161,71 @@ for name, theirs, ours, shape in [
 ]:
     operands = {"s": smem(i32), "x": vmem(f32), "o": out(f32, shape)}
     uses = (*USES_ACCESS, "at")
-    PAIRS.refs(f"view-{name}", f"o[...] = {theirs}", None if ours is None else f"o[...] = {ours}", uses=uses, **operands)
+    PAIRS.refs(
+        f"view-{name}", f"o[...] = {theirs}", None if ours is None else f"o[...] = {ours}", uses=uses, **operands
+    )
 PAIRS.refs("view-store", "o.at[2:6][1] = x[...]", uses=(*USES_ACCESS, "at"), x=vmem(f32, (128,)), o=out(f32))
-PAIRS.refs("view-store-whole", "o.at[s[0]][...] = x[...]", uses=(*USES_ACCESS, "at"), s=smem(i32), x=vmem(f32, (128,)), o=out(f32))
-PAIRS.refs("view-3d", "o[...] = x.at[1][2:6]", uses=(*USES_ACCESS, "at"), x=vmem(f32, (2, 8, 128)), o=out(f32, (4, 128)))
-PAIRS.refs("view-3d-scalar", "o[...] = x.at[s[0]][2:6]", uses=(*USES_ACCESS, "at"), s=smem(i32), x=vmem(f32, (2, 8, 128)),
-           o=out(f32, (4, 128)))  # fmt: skip
-PAIRS.refs("view-reshape", "o[...] = x.reshape(16, 128)[...]", "o[...] = x.at[...].reshape(16, 128)[...]", uses=(*USES_ACCESS, "at"),
-           x=vmem(f32, (2, 8, 128)), o=out(f32, (16, 128)))  # fmt: skip
-PAIRS.refs("view-reshape-row", "o[...] = x.reshape(16, 128)[3]", "o[...] = x.at[...].reshape(16, 128)[3]", uses=(*USES_ACCESS, "at"),
-           x=vmem(f32, (2, 8, 128)), o=out(f32, (128,)))  # fmt: skip
-PAIRS.refs("view-part-reshape", "o[...] = x.at[1].reshape(2, 4, 128)[1]", uses=(*USES_ACCESS, "at"),
-           x=vmem(f32, (2, 8, 128)), o=out(f32, (4, 128)))  # fmt: skip
-for source, target, jax_name, rows in ((f32, i32, "jnp.int32", 8), (i32, f32, "jnp.float32", 8), (bf16, u32, "jnp.uint32", 4), (i32, bf16, "jnp.bfloat16", 16)):
-    PAIRS.refs(f"view-bitcast-{source}-{target}", f"o[...] = x.bitcast({jax_name})[...]", f"o[...] = x.at[...].bitcast({target})[...]",
-               uses=(*USES_ACCESS, "at"), x=vmem(source), o=out(target, (rows, 128)))  # fmt: skip
-PAIRS.refs("view-bitcast-reshape", "o[...] = x.bitcast(jnp.uint32).reshape(2, 4, 128)[1]",
-           "o[...] = x.at[...].bitcast(u32).reshape(2, 4, 128)[1]", uses=(*USES_ACCESS, "at"),
-           x=vmem(bf16, (16, 128)), o=out(u32, (4, 128)))  # fmt: skip
+PAIRS.refs(
+    "view-store-whole",
+    "o.at[s[0]][...] = x[...]",
+    uses=(*USES_ACCESS, "at"),
+    s=smem(i32),
+    x=vmem(f32, (128,)),
+    o=out(f32),
+)
+PAIRS.refs(
+    "view-3d", "o[...] = x.at[1][2:6]", uses=(*USES_ACCESS, "at"), x=vmem(f32, (2, 8, 128)), o=out(f32, (4, 128))
+)
+PAIRS.refs(
+    "view-3d-scalar",
+    "o[...] = x.at[s[0]][2:6]",
+    uses=(*USES_ACCESS, "at"),
+    s=smem(i32),
+    x=vmem(f32, (2, 8, 128)),
+    o=out(f32, (4, 128)),
+)
+PAIRS.refs(
+    "view-reshape",
+    "o[...] = x.reshape(16, 128)[...]",
+    "o[...] = x.at[...].reshape(16, 128)[...]",
+    uses=(*USES_ACCESS, "at"),
+    x=vmem(f32, (2, 8, 128)),
+    o=out(f32, (16, 128)),
+)
+PAIRS.refs(
+    "view-reshape-row",
+    "o[...] = x.reshape(16, 128)[3]",
+    "o[...] = x.at[...].reshape(16, 128)[3]",
+    uses=(*USES_ACCESS, "at"),
+    x=vmem(f32, (2, 8, 128)),
+    o=out(f32, (128,)),
+)
+PAIRS.refs(
+    "view-part-reshape",
+    "o[...] = x.at[1].reshape(2, 4, 128)[1]",
+    uses=(*USES_ACCESS, "at"),
+    x=vmem(f32, (2, 8, 128)),
+    o=out(f32, (4, 128)),
+)
+for source, target, jax_name, rows in (
+    (f32, i32, "jnp.int32", 8),
+    (i32, f32, "jnp.float32", 8),
+    (bf16, u32, "jnp.uint32", 4),
+    (i32, bf16, "jnp.bfloat16", 16),
+):
+    PAIRS.refs(
+        f"view-bitcast-{source}-{target}",
+        f"o[...] = x.bitcast({jax_name})[...]",
+        f"o[...] = x.at[...].bitcast({target})[...]",
+        uses=(*USES_ACCESS, "at"),
+        x=vmem(source),
+        o=out(target, (rows, 128)),
+    )
+PAIRS.refs(
+    "view-bitcast-reshape",
+    "o[...] = x.bitcast(jnp.uint32).reshape(2, 4, 128)[1]",
+    "o[...] = x.at[...].bitcast(u32).reshape(2, 4, 128)[1]",
+    uses=(*USES_ACCESS, "at"),
+    x=vmem(bf16, (16, 128)),
+    o=out(u32, (4, 128)),
+)

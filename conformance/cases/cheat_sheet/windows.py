@@ -24,7 +24,7 @@ def _copy(id: str, x: Arg, o: Arg, **more) -> None:
     PAIRS.refs(id, "o[...] = x[...]", **COPY, x=x, o=o, **more)
 
 
-# --- no window, trivial windows ----------------------------------------------------------------------------------------
+# --- no window, trivial windows --------------------------------------------------------------------------------------
 
 _copy("no-grid", vmem(f32), out(f32), grid=None)
 _copy("no-grid-bf16", vmem(bf16, (32, 256)), out(bf16, (32, 256)), grid=None)
@@ -36,9 +36,11 @@ _copy("rank-1", vmem(f32, (128,)), out(f32, (128,)))
 _copy("rank-3", vmem(f32, (2, 8, 128)), out(f32, (2, 8, 128)))
 _copy("rank-4", vmem(i8, (2, 1, 32, 128)), out(i8, (2, 1, 32, 128)), grid=(2,))
 PAIRS.refs("no-grid-smem", "o[...] = x[s[0]]", **COPY, s=smem(i32), x=vmem(f32), o=out(f32, (128,)), grid=None)
-PAIRS.refs("no-grid-scratch", "t[...] = x[...]; o[...] = t[...]", **COPY, x=vmem(f32), o=out(f32), t=scratch(f32), grid=None)
+PAIRS.refs(
+    "no-grid-scratch", "t[...] = x[...]; o[...] = t[...]", **COPY, x=vmem(f32), o=out(f32), t=scratch(f32), grid=None
+)
 
-# --- blocks and index maps ---------------------------------------------------------------------------------------------
+# --- blocks and index maps -------------------------------------------------------------------------------------------
 
 for dtype in (f32, bf16):
     rows, blocks = (64, 128), {"block": (16, 128), "index_map": lambda i: (i, 0)}
@@ -60,13 +62,21 @@ for name, index_map in [
     window = {"block": (8, 128), "index_map": index_map}
     _copy(f"map-{name}", vmem(f32, (64, 512), **window), out(f32, (8, 128)), row=BLOCKS, grid=(4, 4))
     _copy(f"map-{name}-of-output", vmem(f32, (8, 128)), out(f32, (64, 512), **window), grid=(4, 4))
-_copy("three-dimensions", vmem(f32, (4, 16, 256), block=(1, 8, 128), index_map=lambda i, j, k: (i, j, k)),
-      out(f32, (4, 16, 256), block=(1, 8, 128), index_map=lambda i, j, k: (i, j, k)), grid=(4, 2, 2))  # fmt: skip
-_copy("ragged", vmem(f32, (60, 128), block=(16, 128), index_map=lambda i: (i, 0)),
-      out(f32, (60, 128), block=(16, 128), index_map=lambda i: (i, 0)), grid=(4,))  # fmt: skip
+_copy(
+    "three-dimensions",
+    vmem(f32, (4, 16, 256), block=(1, 8, 128), index_map=lambda i, j, k: (i, j, k)),
+    out(f32, (4, 16, 256), block=(1, 8, 128), index_map=lambda i, j, k: (i, j, k)),
+    grid=(4, 2, 2),
+)
+_copy(
+    "ragged",
+    vmem(f32, (60, 128), block=(16, 128), index_map=lambda i: (i, 0)),
+    out(f32, (60, 128), block=(16, 128), index_map=lambda i: (i, 0)),
+    grid=(4,),
+)
 _copy("default-map", vmem(f32, (8, 128), block=(8, 128)), out(f32), grid=(2,))
 
-# --- index maps that read prefetched scalars -------------------------------------------------------------------------------
+# --- index maps that read prefetched scalars -------------------------------------------------------------------------
 
 for name, index_map in [
     ("table", lambda i, table: (table[i], 0)),
@@ -77,17 +87,29 @@ for name, index_map in [
     ("table-sum", lambda i, table: (table[i] + i, 0)),
     ("unread", lambda i, table: (i, 0)),
 ]:
-    _copy(f"map-{name}", vmem(f32, (64, 128), block=(8, 128), index_map=index_map), out(f32), table=prefetch(i32, (8,)), grid=(4,))
+    _copy(
+        f"map-{name}",
+        vmem(f32, (64, 128), block=(8, 128), index_map=index_map),
+        out(f32),
+        table=prefetch(i32, (8,)),
+        grid=(4,),
+    )
 
 
-@PAIRS.add(table=prefetch(i32, (8,)), sizes=prefetch(i32, (2, 4)), grid=(4,), uses=("add", "load", "store"),
-           x=vmem(f32, (64, 128), block=(8, 128), index_map=lambda i, table, sizes: (table[i] + sizes[1, i], 0)), o=out(f32))  # fmt: skip
+@PAIRS.add(
+    table=prefetch(i32, (8,)),
+    sizes=prefetch(i32, (2, 4)),
+    grid=(4,),
+    uses=("add", "load", "store"),
+    x=vmem(f32, (64, 128), block=(8, 128), index_map=lambda i, table, sizes: (table[i] + sizes[1, i], 0)),
+    o=out(f32),
+)
 class two_tables:
     def both(table, x, o):
         o[...] = x[...] + 1.0
 
 
-# --- pipelining --------------------------------------------------------------------------------------------------------
+# --- pipelining ------------------------------------------------------------------------------------------------------
 
 for count in (1, 2):
     row = BUFFERED if count == 2 else None
@@ -95,39 +117,73 @@ for count in (1, 2):
         window = {"block": (8, 128), "index_map": (lambda i: (i, 0)) if name == "rows" else (lambda i: (0, 0))}
         _copy(f"buffered-{count}-{name}", vmem(f32, shape, buffers=count, **window), out(f32), row=row, grid=(8,))
     _copy(f"buffered-{count}-output", vmem(f32), out(f32, (64, 128), buffers=count, **ROWS), row=row, grid=(8,))
-    _copy(f"buffered-{count}-prefetch", vmem(f32, (64, 128), block=(8, 128), index_map=lambda i, t: (t[i], 0), buffers=count),
-          out(f32), t=prefetch(i32, (8,)), grid=(8,))  # fmt: skip
+    _copy(
+        f"buffered-{count}-prefetch",
+        vmem(f32, (64, 128), block=(8, 128), index_map=lambda i, t: (t[i], 0), buffers=count),
+        out(f32),
+        t=prefetch(i32, (8,)),
+        grid=(8,),
+    )
 
-# --- element windows -----------------------------------------------------------------------------------------------------
+# --- element windows -------------------------------------------------------------------------------------------------
 
 for name, padding in (("plain", ((0, 0), (0, 0))), ("padded", ((8, 8), (0, 0))), ("low", ((4, 0), (0, 0)))):
     window = {"block": (16, 128), "index_map": lambda i: (i * 8, 0), "padding": padding}
     _copy(f"element-{name}", vmem(f32, (64, 128), **window), out(f32, (16, 128)), grid=(4,))
 
-# --- memory spaces -------------------------------------------------------------------------------------------------------
+# --- memory spaces ---------------------------------------------------------------------------------------------------
 
 PAIRS.refs("smem-operand", "o[...] = x[s[1]]", **COPY, row=SMEM, s=smem(i32), x=vmem(f32), o=out(f32, (128,)))
-PAIRS.refs("smem-blocks", "o[...] = x[s[0, 1]]", **COPY, row=SMEM, s=smem(i32, (8, 128), block=(8, 128), index_map=lambda i: (0, 0)),
-           x=vmem(f32), o=out(f32, (128,)), grid=(2,))  # fmt: skip
-PAIRS.refs("smem-rows", "o[...] = x[s[0, 1]]", **COPY, row=SMEM, s=smem(i32, (64, 128), block=(8, 128), index_map=lambda i: (i, 0)),
-           x=vmem(f32), o=out(f32, (128,)), grid=(8,))  # fmt: skip
+PAIRS.refs(
+    "smem-blocks",
+    "o[...] = x[s[0, 1]]",
+    **COPY,
+    row=SMEM,
+    s=smem(i32, (8, 128), block=(8, 128), index_map=lambda i: (0, 0)),
+    x=vmem(f32),
+    o=out(f32, (128,)),
+    grid=(2,),
+)
+PAIRS.refs(
+    "smem-rows",
+    "o[...] = x[s[0, 1]]",
+    **COPY,
+    row=SMEM,
+    s=smem(i32, (64, 128), block=(8, 128), index_map=lambda i: (i, 0)),
+    x=vmem(f32),
+    o=out(f32, (128,)),
+    grid=(8,),
+)
 PAIRS.refs("smem-output", "o[1] = s[0]", **COPY, row=SMEM, s=smem(i32), o=out(i32, (4,), space="smem"), grid=(2,))
 PAIRS.refs("any-operand", "o[...] = x[...]", **COPY, h=anywhere(f32, (64, 128)), x=vmem(f32), o=out(f32), grid=(2,))
 PAIRS.refs("hbm-operand", "o[...] = x[...]", **COPY, h=Arg((64, 128), f32, "hbm"), x=vmem(f32), o=out(f32), grid=(2,))
-PAIRS.refs("any-output", "o[...] = x[...]", **COPY, x=vmem(f32), o=out(f32), h=out(f32, (64, 128), space="any"), grid=(2,))
+PAIRS.refs(
+    "any-output", "o[...] = x[...]", **COPY, x=vmem(f32), o=out(f32), h=out(f32, (64, 128), space="any"), grid=(2,)
+)
 PAIRS.refs("prefetch-only", "o[...] = x[t[0]]", **COPY, t=prefetch(i32), x=vmem(f32), o=out(f32, (128,)), grid=(2,))
 
-# --- semantics of the grid ---------------------------------------------------------------------------------------------
+# --- semantics of the grid -------------------------------------------------------------------------------------------
 
 for semantics in (("parallel",), ("arbitrary",)):
     rows = {"block": (8, 128), "index_map": lambda i: (i, 0)}
-    _copy(f"semantics-{semantics[0]}", vmem(f32, (64, 128), **rows), out(f32, (64, 128), **rows), grid=(8,), semantics=semantics)
+    _copy(
+        f"semantics-{semantics[0]}",
+        vmem(f32, (64, 128), **rows),
+        out(f32, (64, 128), **rows),
+        grid=(8,),
+        semantics=semantics,
+    )
 for semantics in (("parallel", "arbitrary"), ("arbitrary", "parallel"), ("parallel", "parallel")):
     blocks = {"block": (8, 128), "index_map": lambda i, j: (i, j)}
-    _copy(f"semantics-{'-'.join(semantics)}", vmem(f32, (64, 256), **blocks), out(f32, (64, 256), **blocks), grid=(8, 2),
-          semantics=semantics)  # fmt: skip
+    _copy(
+        f"semantics-{'-'.join(semantics)}",
+        vmem(f32, (64, 256), **blocks),
+        out(f32, (64, 256), **blocks),
+        grid=(8, 2),
+        semantics=semantics,
+    )
 
-# --- program ids -------------------------------------------------------------------------------------------------------
+# --- program ids -----------------------------------------------------------------------------------------------------
 
 PROGRAM_ID = "pl.program_id(0)"
 

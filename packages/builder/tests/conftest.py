@@ -13,7 +13,6 @@ import pytest
 from mosaic_tpu.builder import Args, Builder, MemorySpace, Ref, Role, Scalar, SemArray, bf16, f32, i8, i32
 from mosaic_tpu.builder.errors import MosaicError
 
-
 HERE = Path(__file__).parent
 
 
@@ -65,8 +64,12 @@ def raises() -> Raises:
         message = str(caught.value)
         for text in texts:
             assert text in message, f"{text!r} is not in:\n{message}"
-        mine = [f for f in traceback.extract_tb(caught.tb) if f.filename != __file__ and Path(f.filename).parent == HERE]
-        assert f"  at: {mine[-1].filename}:{mine[-1].lineno}\n" in message, f"another line than {mine[-1].lineno} in:\n{message}"
+        mine = [
+            f for f in traceback.extract_tb(caught.tb) if f.filename != __file__ and Path(f.filename).parent == HERE
+        ]
+        assert f"  at: {mine[-1].filename}:{mine[-1].lineno}\n" in message, (
+            f"another line than {mine[-1].lineno} in:\n{message}"
+        )
         assert caught.value.op, f"no operation in:\n{message}"
         assert re.search(rf"^  hint: .*{re.escape(hint)}", message, re.MULTILINE), f"no such hint in:\n{message}"
 

@@ -15,10 +15,27 @@ from .conftest import Raises
 
 @pytest.mark.parametrize(
     ("number", "dtype"),
-    [(300, i8), (-129, i8), (256, u8), (1 << 32, i32), (1 << 64, i64), (2, i1), (1.5, i32), (math.nan, i32), (math.inf, i32),
-     (1e39, f32), (-1e39, f32), (1e5, f16), (4e38, bf16), (1e4, f8e4m3fn), (10**400, f32)],
-)  # fmt: skip
-def test_a_number_that_does_not_fit_is_refused(b: Builder, a: Args, raises: Raises, number: float, dtype: DType) -> None:
+    [
+        (300, i8),
+        (-129, i8),
+        (256, u8),
+        (1 << 32, i32),
+        (1 << 64, i64),
+        (2, i1),
+        (1.5, i32),
+        (math.nan, i32),
+        (math.inf, i32),
+        (1e39, f32),
+        (-1e39, f32),
+        (1e5, f16),
+        (4e38, bf16),
+        (1e4, f8e4m3fn),
+        (10**400, f32),
+    ],
+)
+def test_a_number_that_does_not_fit_is_refused(
+    b: Builder, a: Args, raises: Raises, number: float, dtype: DType
+) -> None:
     with raises(e.ConstantError, "arith.constant", str(dtype)):
         b.lift_as(number, dtype)
 
@@ -39,9 +56,18 @@ def test_only_numbers_become_constants(b: Builder, a: Args, raises: Raises, thin
 
 @pytest.mark.parametrize(
     ("number", "dtype"),
-    [(True, i1), (3, i32), (3.0, f32), (np.int8(3), i8), (np.uint32(3), u32), (np.float16(3), f16), (np.float32(3), f32),
-     (np.bool_(True), i1), (np.int64(3), i64)],
-)  # fmt: skip
+    [
+        (True, i1),
+        (3, i32),
+        (3.0, f32),
+        (np.int8(3), i8),
+        (np.uint32(3), u32),
+        (np.float16(3), f16),
+        (np.float32(3), f32),
+        (np.bool_(True), i1),
+        (np.int64(3), i64),
+    ],
+)
 def test_lift_infers_from_the_number_and_keeps_a_numpy_width(b: Builder, a: Args, number: float, dtype: DType) -> None:
     assert b.lift(number).dtype is dtype
 

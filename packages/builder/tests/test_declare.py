@@ -6,8 +6,24 @@ from typing import Any
 
 import pytest
 
-from mosaic_tpu.builder import Args, Builder, Iter, Ref, Role, Scalar, Sem, SemArray, arbitrary, body_text, f32, i32, index, parallel
+from mosaic_tpu.builder import (
+    Args,
+    Builder,
+    Iter,
+    Ref,
+    Role,
+    Scalar,
+    Sem,
+    SemArray,
+    arbitrary,
+    body_text,
+    f32,
+    i32,
+    index,
+    parallel,
+)
 from mosaic_tpu.builder import errors as e
+from mosaic_tpu.builder._compat import LATEST_IR_VERSION
 
 from .conftest import Raises
 
@@ -121,7 +137,9 @@ def test_a_malformed_argument_is_refused(b: Builder, raises: Raises, args: Any, 
         (e.AttributeValueError, Iter("sequential")),
     ],
 )
-def test_an_unknown_word_in_an_argument_is_refused(b: Builder, raises: Raises, error: type[e.MosaicError], spec: Any) -> None:
+def test_an_unknown_word_in_an_argument_is_refused(
+    b: Builder, raises: Raises, error: type[e.MosaicError], spec: Any
+) -> None:
     with raises(error, "declare_args"):
         b.declare_args({"x": spec})
 
@@ -138,7 +156,9 @@ def test_an_unknown_word_in_an_argument_is_refused(b: Builder, raises: Raises, e
         ({"window_params": True}, "need a grid"),
     ],
 )
-def test_a_grid_has_its_program_ids_and_semantics(b: Builder, raises: Raises, options: dict[str, Any], text: str) -> None:
+def test_a_grid_has_its_program_ids_and_semantics(
+    b: Builder, raises: Raises, options: dict[str, Any], text: str
+) -> None:
     with raises(e.ArgumentSpecError, "declare_args", text):
         b.declare_args({"i": Scalar(i32)}, **options)
 
@@ -180,10 +200,19 @@ def test_a_name_is_sanitized_as_pallas_does() -> None:
 
 @pytest.mark.parametrize(
     "use",
-    [lambda b: b.lift(1), lambda b: b.iota((8, 128)), lambda b: b.sem_alloc(), lambda b: b.device_id(),
-     lambda b: b.pallas.zeros((8, 128), f32), lambda b: b.region(), lambda b: b.for_(0, 4), lambda b: b.trace_stop(),
-     lambda b: b.finish(), lambda b: b.current_block],
-)  # fmt: skip
+    [
+        lambda b: b.lift(1),
+        lambda b: b.iota((8, 128)),
+        lambda b: b.sem_alloc(),
+        lambda b: b.device_id(),
+        lambda b: b.pallas.zeros((8, 128), f32),
+        lambda b: b.region(),
+        lambda b: b.for_(0, 4),
+        lambda b: b.trace_stop(),
+        lambda b: b.finish(),
+        lambda b: b.current_block,
+    ],
+)
 def test_nothing_is_emitted_before_the_arguments_are_declared(b: Builder, raises: Raises, use: Any) -> None:
     with raises(e.BuilderStateError, "no arguments declared yet", hint="declare_args"):
         use(b)
@@ -191,7 +220,13 @@ def test_nothing_is_emitted_before_the_arguments_are_declared(b: Builder, raises
 
 @pytest.mark.parametrize(
     "use",
-    [lambda b: b.lift(1), lambda b: b.sem_alloc(), lambda b: b.trace_stop(), lambda b: b.region(), lambda b: b.finish()],
+    [
+        lambda b: b.lift(1),
+        lambda b: b.sem_alloc(),
+        lambda b: b.trace_stop(),
+        lambda b: b.region(),
+        lambda b: b.finish(),
+    ],
 )
 def test_nothing_is_emitted_after_the_end(b: Builder, a: Args, raises: Raises, use: Any) -> None:
     b.finish()
@@ -205,9 +240,8 @@ def test_arguments_are_declared_once(b: Builder, a: Args, raises: Raises) -> Non
 
 
 def test_a_region_is_closed_before_the_end(b: Builder, a: Args, raises: Raises) -> None:
-    with b.if_(a.i < 1):
-        with raises(e.RegionOrderError, "finish", hint="with block"):
-            b.finish()
+    with b.if_(a.i < 1), raises(e.RegionOrderError, "finish", hint="with block"):
+        b.finish()
     b.finish()
 
 
@@ -226,10 +260,11 @@ def test_the_verifier_can_be_left_out(b: Builder, a: Args) -> None:
     assert "assume_multiple" in b.finish(verify=False).text(canonical=False)
 
 
+@pytest.mark.skipif(LATEST_IR_VERSION < 18, reason="version 18 is the first that scans integers")
 def test_an_op_that_an_ir_version_lacks_is_refused_when_written(b: Builder, a: Args) -> None:
     b.scan(b.zeros((8, 128), i32), "maxsi")
     module = b.finish()
-    with pytest.raises(e.VerificationError, match="tpu.scan") as caught:
+    with pytest.raises(e.VerificationError, match=r"tpu\.scan") as caught:
         module.serialize(ir_version=15)
     assert f"  at: {__file__}:" in str(caught.value) and "hint: serialize(ir_version=None)" in str(caught.value)
     assert module.serialize(ir_version=None).body
@@ -242,7 +277,9 @@ def test_a_consumed_module_says_so(b: Builder, a: Args, raises: Raises) -> None:
         module.text()
 
 
-@pytest.mark.parametrize("body", [b"", b"ML\xefR", b"\x00" * 64, "module {", "nonsense", "func.func @f() { return %x }"])
+@pytest.mark.parametrize(
+    "body", [b"", b"ML\xefR", b"\x00" * 64, "module {", "nonsense", "func.func @f() { return %x }"]
+)
 def test_a_damaged_module_is_refused(raises: Raises, body: bytes | str) -> None:
     with raises(e.ModuleFormatError, hint="custom_call"):
         body_text(body)

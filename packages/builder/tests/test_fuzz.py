@@ -9,14 +9,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mosaic_tpu.builder import (
     Builder,
     DotDimensionNumbers,
-    Ref,
     Slice,
     Value,
     bf16,
@@ -43,10 +41,11 @@ DTYPES = (i1, i4, i8, i32, i64, u8, u32, f16, bf16, f32, f64, f8e4m3fn, index, s
 PLAIN = (
     0, 1, 2, 7, -1, 300, 1 << 40, 1.0, 1.5, 1e39, -0.0, math.nan, math.inf, True, False, None, object(),
     "", "x", "add", "sum", "arg_max", "vmem", "smem", "eq", "oeq", "slt", "dma", "bf16", "nd,md->nm", ...,
-    (), (8,), (8, 128), (1, 8, 128), (128, 8), (0,), (-1,), (1, 2), [0, 0], [1, 1], [4, 128], (1, 0), (0, 1), (1.5,), ("a",),
-    (None, None), ((1,), (1,)), (((1,), (1,)), ((), ())), ((((1,), (0,))), (((0,), (0,)))), {}, {"a": 1},
-    np.float16(1), np.int64(3), np.bool_(True), np.zeros((8, 128), np.float32), slice(None), slice(0, 4), (0, slice(None)),
-    Slice(0, 4), Slice(0, 100), DotDimensionNumbers((1,), (1,), (0,), (0,), (0, 0, 1, 0)), lambda: (), lambda *x: x,
+    (), (8,), (8, 128), (1, 8, 128), (128, 8), (0,), (-1,), (1, 2), [0, 0], [1, 1], [4, 128], (1, 0), (0, 1),
+    (1.5,), ("a",), (None, None), ((1,), (1,)), (((1,), (1,)), ((), ())), ((((1,), (0,))), (((0,), (0,)))), {},
+    {"a": 1}, lambda: (), lambda *x: x,
+    np.float16(1), np.int64(3), np.bool_(True), np.zeros((8, 128), np.float32), slice(None), slice(0, 4),
+    (0, slice(None)), Slice(0, 4), Slice(0, 100), DotDimensionNumbers((1,), (1,), (0,), (0,), (0, 0, 1, 0)),
     lambda *x: x[1:], *DTYPES,
 )  # fmt: skip
 
@@ -63,7 +62,14 @@ def _values(b: Builder) -> list[Any]:
     vectors = [b.zeros(s, d) for d in (f32, i32, i1, bf16, i8, u32) for s in shapes]
     views = [a.x.at[0], a.x.at[0:4, :], a.half.at[...].bitcast(i32), a.sems.at[0], a.lens.at[0]]
     known = [*a, foreign.x, foreign.i, closed, *scalars, *vectors, *views, b.sem_alloc(), b.sem_alloc("dma")]
-    lists = [[scalars[3], scalars[3]], [vectors[0], vectors[0]], [b.c_index(0)] * 2, (vectors[0],), [a.x, a.y], [1, vectors[0]]]
+    lists = [
+        [scalars[3], scalars[3]],
+        [vectors[0], vectors[0]],
+        [b.c_index(0)] * 2,
+        (vectors[0],),
+        [a.x, a.y],
+        [1, vectors[0]],
+    ]
     return [*known, *lists, b.scalar_ty(f32), b.vector_ty((8, 128), f32)]
 
 
@@ -101,14 +107,14 @@ def _bindable(method: Callable[..., Any], values: list[Any], picks: list[int]) -
         pick = next(picked, 0)
         if p.default is not p.empty and pick % 3:
             continue
-        fits = next((k for k in pools if k and str(p.annotation).startswith(k)), "kind" if "Kind" in str(p.annotation) else "")
+        fits = next(
+            (k for k in pools if k and str(p.annotation).startswith(k)), "kind" if "Kind" in str(p.annotation) else ""
+        )
         pool = pools[fits if pick % 8 else ""]
         chosen = pool[(pick // 24) % len(pool)]
         if p.kind is p.VAR_POSITIONAL or p.kind is p.VAR_KEYWORD:
             continue
-        if p.kind is p.KEYWORD_ONLY or named:
-            named[p.name] = chosen
-        elif p.default is not p.empty:
+        if p.kind is p.KEYWORD_ONLY or named or p.default is not p.empty:
             named[p.name] = chosen
         else:
             positional.append(chosen)
@@ -126,7 +132,9 @@ def _use(result: Any) -> None:
 
 
 CALLS = st.lists(
-    st.tuples(st.integers(0, COUNT - 1), st.lists(st.integers(0, 1 << 16), min_size=6, max_size=6)), min_size=1, max_size=8
+    st.tuples(st.integers(0, COUNT - 1), st.lists(st.integers(0, 1 << 16), min_size=6, max_size=6)),
+    min_size=1,
+    max_size=8,
 )
 
 

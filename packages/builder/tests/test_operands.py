@@ -21,16 +21,35 @@ def test_a_float_op_refuses_integers(b: Builder, a: Args, raises: Raises, op: st
 
 @pytest.mark.parametrize(
     "op",
-    ["addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "andi", "ori", "xori", "shli", "shrsi", "shrui", "minsi",
-     "maxsi", "minui", "maxui"],
-)  # fmt: skip
+    [
+        "addi",
+        "subi",
+        "muli",
+        "divsi",
+        "divui",
+        "remsi",
+        "remui",
+        "andi",
+        "ori",
+        "xori",
+        "shli",
+        "shrsi",
+        "shrui",
+        "minsi",
+        "maxsi",
+        "minui",
+        "maxui",
+    ],
+)
 def test_an_integer_op_refuses_floats(b: Builder, a: Args, raises: Raises, op: str) -> None:
     x = b.lift(1.0)
     with raises(e.DTypeError, f"arith.{op}", "f32"):
         getattr(b, op)(x, x)
 
 
-@pytest.mark.parametrize("op", ["exp", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "absf", "floor"])
+@pytest.mark.parametrize(
+    "op", ["exp", "log", "log1p", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "absf", "floor"]
+)
 def test_a_float_function_refuses_integers(b: Builder, a: Args, raises: Raises, op: str) -> None:
     with raises(e.DTypeError, f"math.{op}", "i32"):
         getattr(b, op)(b.lift(1))
@@ -73,9 +92,18 @@ def test_slash_of_integers_names_the_two_divisions(b: Builder, a: Args, raises: 
 
 @pytest.mark.parametrize(
     ("op", "dtype"),
-    [("extsi", i8), ("extui", f32), ("trunci", i32), ("extf", f32), ("truncf", bf16), ("sitofp", i32), ("fptosi", i32),
-     ("index_cast", f32), ("arith_bitcast", i8)],
-)  # fmt: skip
+    [
+        ("extsi", i8),
+        ("extui", f32),
+        ("trunci", i32),
+        ("extf", f32),
+        ("truncf", bf16),
+        ("sitofp", i32),
+        ("fptosi", i32),
+        ("index_cast", f32),
+        ("arith_bitcast", i8),
+    ],
+)
 def test_a_cast_refuses_other_types(b: Builder, a: Args, raises: Raises, op: str, dtype: object) -> None:
     name = "arith.bitcast" if op == "arith_bitcast" else f"arith.{op}"
     with raises(e.DTypeError, name, "i32", hint="x.to(dtype)"):
@@ -209,7 +237,9 @@ def test_a_product_of_other_ranks_needs_dimension_numbers(b: Builder, a: Args, r
 def test_dimension_numbers_name_dimensions(b: Builder, a: Args, raises: Raises, dim: int) -> None:
     x = b.zeros((8, 128), bf16)
     with raises(e.AttributeValueError, "tpu.matmul"):
-        b.matmul(x, x, b.zeros((8, 8), f32), dimension_numbers=DotDimensionNumbers((dim,), (1,), (0,), (0,), (0, 0, 1, 0)))
+        b.matmul(
+            x, x, b.zeros((8, 8), f32), dimension_numbers=DotDimensionNumbers((dim,), (1,), (0,), (0,), (0, 0, 1, 0))
+        )
 
 
 def test_concatenated_vectors_differ_in_one_dimension(b: Builder, a: Args, raises: Raises) -> None:
@@ -464,9 +494,21 @@ def test_a_value_of_a_finished_builder_is_refused(b: Builder, a: Args, raises: R
 
 @pytest.mark.parametrize(
     "use",
-    [bool, int, float, len, list, lambda v: v == 1, lambda v: v != 1, lambda v: v == v.builder.lift(1), lambda v: 1 in v,
-     lambda v: [0, 1][v], lambda v: v and 1, lambda v: range(v)],
-)  # fmt: skip
+    [
+        bool,
+        int,
+        float,
+        len,
+        list,
+        lambda v: v == 1,
+        lambda v: v != 1,
+        lambda v: v == v.builder.lift(1),
+        lambda v: 1 in v,
+        lambda v: [0, 1][v],
+        lambda v: v and 1,
+        lambda v: range(v),
+    ],
+)
 def test_a_value_has_no_concrete_value(b: Builder, a: Args, raises: Raises, use: object) -> None:
     value: Value = b.lift(1)
     with raises(e.ConcreteValueError, "i32"):

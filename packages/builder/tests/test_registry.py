@@ -124,7 +124,8 @@ GUIDE = {
     # control flow: Python's `with` takes the place of the guide's open scopes
     "openFor": "for_", "openIf": "if_", "openIfElse": "if_else", "openWhile": "while_",
     # escape hatches
-    "emit": "emit", "emitMulti": "emit_multi", "scalarTy": "scalar_ty", "vectorTy": "vector_ty", "memRefTy": "memref_ty",
+    "emit": "emit", "emitMulti": "emit_multi", "scalarTy": "scalar_ty", "vectorTy": "vector_ty",
+    "memRefTy": "memref_ty",
     # the cheat-sheet
     "divsi": "divsi", "remsi": "remsi", "cmpi": "cmpi", "andi": "andi", "addf": "addf", "subf": "subf", "mulf": "mulf",
     # what the issue adds
@@ -145,7 +146,12 @@ GUIDE_SCOPES = [
     (IfElse, "yield_then yield_else results"),
     (While, "before_carried after_carried yield_before yield_after results"),
 ]
-GUIDE_BUILDER = {"declareArgsOpts": "declare_args", "finishOpts": "finish", "ctx": "context", "currentBlock": "current_block"}
+GUIDE_BUILDER = {
+    "declareArgsOpts": "declare_args",
+    "finishOpts": "finish",
+    "ctx": "context",
+    "currentBlock": "current_block",
+}
 
 
 @pytest.mark.parametrize(("guide", "ours"), GUIDE.items())

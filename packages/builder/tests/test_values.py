@@ -193,7 +193,9 @@ def test_a_number_beside_a_vector_is_a_constant_and_a_broadcast(b: Builder, a: A
     b.finish()
 
 
-@pytest.mark.parametrize("apply", [lambda x: 2 + x, lambda x: 2 - x, lambda x: 2 * x, lambda x: 2 & x, lambda x: 2 | x, lambda x: 2 ^ x])
+@pytest.mark.parametrize(
+    "apply", [lambda x: 2 + x, lambda x: 2 - x, lambda x: 2 * x, lambda x: 2 & x, lambda x: 2 | x, lambda x: 2 ^ x]
+)
 def test_a_number_may_stand_on_the_left(b: Builder, a: Args, apply: Callable[[Value], Value]) -> None:
     assert _emitted(b, lambda: apply(a.i))[0] == "arith.constant"
     b.finish()
@@ -240,7 +242,13 @@ def test_a_dtype_is_found_by_name_and_by_numpys(b: Builder) -> None:
 
     from mosaic_tpu.builder import as_dtype
 
-    assert as_dtype("bf16") is as_dtype("bfloat16") is as_dtype(ml_dtypes.bfloat16) is as_dtype(np.dtype("bfloat16")) is bf16
+    assert (
+        as_dtype("bf16")
+        is as_dtype("bfloat16")
+        is as_dtype(ml_dtypes.bfloat16)
+        is as_dtype(np.dtype("bfloat16"))
+        is bf16
+    )
     assert as_dtype(np.float32) is as_dtype(f32) is f32
     for nothing in ("float31", None, 3, object, np.zeros(3), complex):
         with pytest.raises(e.DTypeError, match="not an element type"):

@@ -59,7 +59,8 @@ CASES = {
                                    Window((8, 128), lambda i: (0, 0))),
     "whole array, moved": Case((4,), (8, 128), lambda: pl.BlockSpec((8, 128), lambda i: (i, 0)), (8, 128),
                                Window((8, 128), lambda i: (i, 0))),
-    "rows": Case((4,), (32, 128), lambda: pl.BlockSpec((8, 128), lambda i: (i, 0)), (8, 128), Window((8, 128), lambda i: (i, 0))),
+    "rows": Case((4,), (32, 128), lambda: pl.BlockSpec((8, 128), lambda i: (i, 0)), (8, 128),
+                 Window((8, 128), lambda i: (i, 0))),
     "first rows": Case((4,), (32, 128), lambda: pl.BlockSpec((8, 128), lambda i: (0, 0)), (8, 128), Window((8, 128))),
     "second rows": Case((4,), (32, 128), lambda: pl.BlockSpec((8, 128), lambda i: (1, 0)), (8, 128),
                         Window(index_map=lambda i: (1, 0))),
@@ -67,8 +68,8 @@ CASES = {
                            Window(index_map=lambda i, j: (i, j))),
     "transform_returns": Case((4, 2), (16, 512), lambda: pl.BlockSpec((8, 128), lambda i, j: (j, i)), (8, 128),
                               Window(transform_returns=(program_id(1), program_id(0)))),
-    "transform_returns with zero": Case((4, 2), (16, 128), lambda: pl.BlockSpec((8, 128), lambda i, j: (j, 0)), (8, 128),
-                                        Window(transform_returns=(program_id(1), zero))),
+    "transform_returns with zero": Case((4, 2), (16, 128), lambda: pl.BlockSpec((8, 128), lambda i, j: (j, 0)),
+                                        (8, 128), Window(transform_returns=(program_id(1), zero))),
     "sum": Case((4, 2), (64, 128), lambda: pl.BlockSpec((8, 128), lambda i, j: (i + j, 0)), (8, 128),
                 Window(index_map=lambda i, j: (i + j, 0))),
     "affine": Case((4, 2), (96, 128), lambda: pl.BlockSpec((8, 128), lambda i, j: (i * 2 + 1 - j, 0)), (8, 128),
@@ -94,7 +95,8 @@ CASES = {
                      lambda: pl.BlockSpec((pl.Element(16), pl.Element(128)), lambda i: (i * 8, 0)), (16, 128),
                      Window(index_map=lambda i: (i * 8, 0), element_window=ElementWindow((0, 0), (0, 0)))),
     "padded elements": Case((4,), (32, 128),
-                            lambda: pl.BlockSpec((pl.Element(16, (8, 16)), pl.Element(128)), lambda i: (i * 8, 0)), (16, 128),
+                            lambda: pl.BlockSpec((pl.Element(16, (8, 16)), pl.Element(128)), lambda i: (i * 8, 0)),
+                            (16, 128),
                             Window(index_map=lambda i: (i * 8, 0), element_window=ElementWindow((8, 0), (16, 0)))),
     "smem": Case((4,), (32, 128), lambda: pl.BlockSpec((8, 128), lambda i: (i, 0), memory_space=pltpu.SMEM), (8, 128),
                  Window(index_map=lambda i: (i, 0)), space="smem"),
@@ -116,9 +118,12 @@ def _pallas(case: Case) -> bytes:
 
     shape = jax.ShapeDtypeStruct((8, 128), "float32")
     grid_spec = pltpu.PrefetchScalarGridSpec(
-        num_scalar_prefetch=int(case.prefetch), grid=case.grid, in_specs=[case.spec()],
-        out_specs=pl.BlockSpec((8, 128), lambda *ids: (0, 0)), scratch_shapes=case.scratch(),
-    )  # fmt: skip
+        num_scalar_prefetch=int(case.prefetch),
+        grid=case.grid,
+        in_specs=[case.spec()],
+        out_specs=pl.BlockSpec((8, 128), lambda *ids: (0, 0)),
+        scratch_shapes=case.scratch(),
+    )
     call = pl.pallas_call(kernel, out_shape=shape, grid_spec=grid_spec, name="kernel")
     arguments = [jax.ShapeDtypeStruct((4,), "int32")] if case.prefetch else []
     arguments.append(jax.ShapeDtypeStruct(case.array, "float32"))
@@ -135,13 +140,18 @@ def _ours(case: Case) -> MosaicModule:
         {
             **{f"i{d}": Scalar(i32) for d in range(len(case.grid))},
             **({"table": Ref((4,), i32, memory_space="smem", role=Role.SCALAR_PREFETCH)} if case.prefetch else {}),
-            "x": Ref(case.block, f32, memory_space=case.space, window=case.window,
-                     array_shape=None if case.block == case.array else case.array),
+            "x": Ref(
+                case.block,
+                f32,
+                memory_space=case.space,
+                window=case.window,
+                array_shape=None if case.block == case.array else case.array,
+            ),
             "out": Ref((8, 128), f32, role=Role.OUTPUT),
             **case.our_scratch,
         },
         grid=case.grid,
-    )  # fmt: skip
+    )
     b.pallas.store(a.out, b.pallas.zeros((8, 128), f32))
     return b.finish()
 
@@ -149,12 +159,13 @@ def _ours(case: Case) -> MosaicModule:
 @pytest.mark.parametrize("case", [pytest.param(c, id=n) for n, c in CASES.items()])
 def test_a_window_is_pallass(case: Case) -> None:
     theirs, module = _pallas(case), _ours(case)
-    ours = module.serialize().body
-    assert body_text(ours) == body_text(theirs)
-    assert ours == theirs
+    ours = module.serialize()
+    assert body_text(ours.body) == body_text(theirs)
+    if ours.debug_locations is not None:  # before jaxlib 0.12 locations stay in the body
+        assert ours.body == theirs
 
 
-# ------------------------------------------------------------------------------------------------- what Pallas has no name for
+# ------------------------------------------------------------------------------------------------- beyond Pallas
 
 
 def _windows(module: MosaicModule) -> str:
@@ -170,7 +181,9 @@ def _declare(b: Builder, window: Window | None, *, grid: tuple[int, ...] = (4,),
 @pytest.mark.parametrize("revisit", ["immediate", "any"])
 def test_a_revisit_mode_stands_beside_its_pipeline_mode(b: Builder, revisit: str) -> None:
     found = _declare(b, Window(index_map=lambda i: (i, 0), pipeline_mode="synchronous", revisit_mode=revisit))
-    assert f"pipeline_mode = #tpu.pipeline_mode<synchronous>, revisit_mode = #tpu.revisit_mode<{revisit}>" in _windows(found)
+    assert f"pipeline_mode = #tpu.pipeline_mode<synchronous>, revisit_mode = #tpu.revisit_mode<{revisit}>" in _windows(
+        found
+    )
 
 
 def test_without_a_grid_there_are_no_windows(b: Builder) -> None:
@@ -204,7 +217,9 @@ def test_an_iter_argument_is_an_index_with_semantics(b: Builder) -> None:
         (Window(index_map=lambda i: (i * 4, 0), element_window=ElementWindow((0, 0), (0, 0))), (4,), (20, 128)),
     ],
 )
-def test_the_arrays_shape_follows_from_the_grid(b: Builder, window: Window | None, grid: tuple[int, ...], shape: tuple[int, ...]) -> None:
+def test_the_arrays_shape_follows_from_the_grid(
+    b: Builder, window: Window | None, grid: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
     assert _declare(b, window, grid=grid).signature.array_shapes["x"] == shape
 
 
@@ -243,7 +258,7 @@ def _raising(i: Value) -> tuple[Value, int]:
         (Window(index_map=lambda i: (i, 0), element_window=ElementWindow((0,), (0, 0))), "paddings"),
         (Window(index_map=lambda i: (i, 0), element_window=ElementWindow((-1, 0), (0, 0))), "paddings"),
     ],
-)  # fmt: skip
+)
 def test_a_window_that_fits_nothing_is_refused(b: Builder, raises: Raises, window: Window, text: str) -> None:
     arguments = {"i": Scalar(i32), "x": Ref((8, 128), f32, window=window)}
     with raises(e.WindowError, "declare_args", "'x'", text):

@@ -11,6 +11,7 @@ name                             if it moves
 ``tpu.private_unzip_debug_…``    0.12 and later: moves locations out of the body; absent before
 ``_jax.Traceback``, ``…Cache``  the Python stack as an MLIR location, in C++: JAX's own way; a walk over
                                  `sys._getframe` does the same, ten times slower
+``…ext.inlined_func_call``       clones the ops of a function in C++; `ir.Operation.clone` one by one does the same
 ``_jax_mlir_ext.register_…``     adds the upstream dialects to a registry; JAX's own context is made with it
 ===============================  ==========================================================================
 """
@@ -24,15 +25,18 @@ from typing import Any, Final, cast
 import jaxlib.version
 from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from jaxlib.mlir import ir as ir
-from jaxlib.mlir.passmanager import PassManager as PassManager
-from jaxlib.mlir._mlir_libs._jax_mlir_ext import TracebackToLocationCache as _TracebackToLocationCache
-from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
 from jaxlib.mlir._mlir_libs import _tpu_ext
+from jaxlib.mlir._mlir_libs._jax_mlir_ext import TracebackToLocationCache as _TracebackToLocationCache
+from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call as _inlined_func_call
+from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
+from jaxlib.mlir.passmanager import PassManager as PassManager
 
 _tpu: Final[Any] = _tpu_ext
 #: jaxlib's stubs leave open what operations, their results and blocks hold; that is said here, once.
 open_ir: Final = cast("Any", ir)
 _open_location_cache: Final = cast("Any", _TracebackToLocationCache)
+#: Clone a one-block function's ops at the current insertion point, on these operands, under this location.
+inlined_func_call: Final = cast("Any", _inlined_func_call)
 type IrValue = ir.Value[Any]
 type IrOperation = Any
 type IrBlock = Any
@@ -93,6 +97,8 @@ def communication(module: ir.Operation) -> tuple[bool, bool]:
 python_traceback: Final = cast("Any", _jax).Traceback.get_traceback
 
 
-def location_cache(filename_of: Callable[[CodeType], str | None], context: ir.Context) -> Callable[[object], ir.Location]:
+def location_cache(
+    filename_of: Callable[[CodeType], str | None], context: ir.Context
+) -> Callable[[object], ir.Location]:
     """From a traceback to the location of its innermost frame for which ``filename_of`` gives a name."""
     return _open_location_cache(code_to_filename=filename_of, frame_limit=1, context=context).get

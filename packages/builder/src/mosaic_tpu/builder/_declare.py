@@ -68,12 +68,16 @@ class Signature:
 def describe(builder: Builder, args: Mapping[str, ArgSpec]) -> tuple[Argument, ...]:
     """Check the specs and give each its type; they must come in Pallas's order."""
     if not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        builder.fail(ArgumentSpecError, f"{args!r} is not a mapping", op="declare_args", hint="dict(x=Ref(…), y=Ref(…))")
+        builder.fail(
+            ArgumentSpecError, f"{args!r} is not a mapping", op="declare_args", hint="dict(x=Ref(…), y=Ref(…))"
+        )
     found: list[Argument] = []
     previous, previous_name = _GRID_ROLE, ""
     for name, spec in args.items():
         if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]
-            builder.fail(ArgumentSpecError, f"{name!r} is not a Python name", op="declare_args", hint="rename the argument")
+            builder.fail(
+                ArgumentSpecError, f"{name!r} is not a Python name", op="declare_args", hint="rename the argument"
+            )
         argument = _describe(builder, name, spec)
         order = _GRID_ROLE if argument.role is None else _ROLE_ORDER[argument.role]
         if order < previous:
@@ -122,8 +126,12 @@ def _sizes(builder: Builder, name: str, shape: Sequence[int]) -> tuple[int, ...]
     try:
         return builder._shape(shape, "declare_args")
     except MosaicError as error:
-        builder.fail(ArgumentSpecError, f"{name!r}: {error.summary}", op="declare_args",
-                     hint="sizes are positive ints; derive them from the config")  # fmt: skip
+        builder.fail(
+            ArgumentSpecError,
+            f"{name!r}: {error.summary}",
+            op="declare_args",
+            hint="sizes are positive ints; derive them from the config",
+        )
 
 
 def _describe_ref(builder: Builder, name: str, spec: Ref) -> Argument:
@@ -134,11 +142,19 @@ def _describe_ref(builder: Builder, name: str, spec: Ref) -> Argument:
         _sizes(builder, name, spec.array_shape)
     if spec.window is not None:
         if not isinstance(spec.window, Window):  # pyright: ignore[reportUnnecessaryIsInstance]
-            builder.fail(WindowError, f"the window of {name!r} is {spec.window!r}", op="declare_args",
-                         hint="Window(block_shape, index_map)")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"the window of {name!r} is {spec.window!r}",
+                op="declare_args",
+                hint="Window(block_shape, index_map)",
+            )
         if role in (Role.SCALAR_PREFETCH, Role.SCRATCH):
-            builder.fail(WindowError, f"{name!r} is {role.value} and cannot have a window", op="declare_args",
-                         hint="windows belong to inputs and outputs")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"{name!r} is {role.value} and cannot have a window",
+                op="declare_args",
+                hint="windows belong to inputs and outputs",
+            )
         block = spec.window.block_shape
         if block is not None and _sizes(builder, name, block) != shape:
             builder.fail(
@@ -190,8 +206,13 @@ def emit_windows(builder: Builder, signature: Signature, module: ir.Block) -> li
 def _check_no_window(builder: Builder, argument: Argument) -> None:
     assert isinstance(argument.spec, Ref)
     if argument.spec.window is not None and not _is_trivial_map(argument.spec.window):
-        builder.fail(WindowError, f"{argument.name!r} is in {argument.info.space.value if argument.info.space else "?"} and cannot be windowed",
-                     op="declare_args", hint="drop the window and copy with enqueue_dma, or use vmem")  # fmt: skip
+        space = MemorySpace.of(argument.info.space).value
+        builder.fail(
+            WindowError,
+            f"{argument.name!r} is in {space} and cannot be windowed",
+            op="declare_args",
+            hint="drop the window and copy with enqueue_dma, or use vmem",
+        )
 
 
 def _is_trivial_map(window: Window) -> bool:
@@ -207,23 +228,39 @@ def _index_map(builder: Builder, argument: Argument, grid_rank: int) -> Callable
     rank = len(argument.info.shape)
     if window.transform_returns is not None:
         if window.index_map is not None:
-            builder.fail(WindowError, f"{argument.name!r} has an index_map and transform_returns", op="declare_args",
-                         hint="give one of the two")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"{argument.name!r} has an index_map and transform_returns",
+                op="declare_args",
+                hint="give one of the two",
+            )
         returns = window.transform_returns
         builder._sequence(returns, "declare_args")
         for r in returns:
             if not isinstance(r, ProgramId | Zero):  # pyright: ignore[reportUnnecessaryIsInstance]
-                builder.fail(WindowError, f"{argument.name!r} returns {r!r}", op="declare_args",
-                             hint="transform_returns holds program_id(axis) and zero")  # fmt: skip
+                builder.fail(
+                    WindowError,
+                    f"{argument.name!r} returns {r!r}",
+                    op="declare_args",
+                    hint="transform_returns holds program_id(axis) and zero",
+                )
             if isinstance(r, ProgramId) and not 0 <= r.axis < grid_rank:
-                builder.fail(WindowError, f"{argument.name!r} names program id {r.axis} of a grid of rank {grid_rank}",
-                             op="declare_args", hint="program ids count the grid's dimensions from 0")  # fmt: skip
+                builder.fail(
+                    WindowError,
+                    f"{argument.name!r} names program id {r.axis} of a grid of rank {grid_rank}",
+                    op="declare_args",
+                    hint="program ids count the grid's dimensions from 0",
+                )
         return lambda *ids: tuple(ids[r.axis] if isinstance(r, ProgramId) else 0 for r in returns)
     if window.index_map is None:
         return lambda *ids: (0,) * rank
     if not callable(window.index_map):
-        builder.fail(WindowError, f"the index map of {argument.name!r} is {window.index_map!r}", op="declare_args",
-                     hint="a function of the program ids")  # fmt: skip
+        builder.fail(
+            WindowError,
+            f"the index map of {argument.name!r} is {window.index_map!r}",
+            op="declare_args",
+            hint="a function of the program ids",
+        )
     return _trim(window.index_map, grid_rank)
 
 
@@ -256,13 +293,21 @@ def _emit_window(
     if window.element_window is not None:
         element = window.element_window
         if not isinstance(element, ElementWindow):  # pyright: ignore[reportUnnecessaryIsInstance]
-            builder.fail(WindowError, f"the element window of {argument.name!r} is {element!r}", op="declare_args",
-                         hint="ElementWindow(pad_low, pad_high)")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"the element window of {argument.name!r} is {element!r}",
+                op="declare_args",
+                hint="ElementWindow(pad_low, pad_high)",
+            )
         low = list(builder._ints(element.pad_low, "declare_args", "paddings"))
         high = list(builder._ints(element.pad_high, "declare_args", "paddings"))
         if not len(low) == len(high) == len(block) or any(p < 0 for p in (*low, *high)):
-            builder.fail(WindowError, f"{argument.name!r} has paddings {low} and {high}", op="declare_args",
-                         hint=f"give {len(block)} a side, 0 or more")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"{argument.name!r} has paddings {low} and {high}",
+                op="declare_args",
+                hint=f"give {len(block)} a side, 0 or more",
+            )
         params["window_kind"] = types.parse(f"#tpu.element_window<{low},{high}>")
     mode = None
     if window.pipeline_mode is not None:
@@ -275,11 +320,19 @@ def _emit_window(
     if window.revisit_mode is not None:
         revisit = builder._member(RevisitMode, window.revisit_mode, "declare_args")
         if mode is None:
-            builder.fail(WindowError, f"{argument.name!r} has a revisit mode but no pipeline mode", op="declare_args",
-                         hint="give pipeline_mode too")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"{argument.name!r} has a revisit mode but no pipeline mode",
+                op="declare_args",
+                hint="give pipeline_mode too",
+            )
         if revisit is RevisitMode.ANY and mode is PipelineMode.DOUBLE_BUFFERED:
-            builder.fail(WindowError, f"{argument.name!r}: revisit mode any needs one buffer", op="declare_args",
-                         hint='use pipeline_mode="synchronous"')  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"{argument.name!r}: revisit mode any needs one buffer",
+                op="declare_args",
+                hint='use pipeline_mode="synchronous"',
+            )
         params["revisit_mode"] = types.parse(f"#tpu.revisit_mode<{revisit.value}>")
     return ir.DictAttr.get(params, types.context)
 
@@ -304,13 +357,21 @@ def _emit_transform(
         except MosaicError:
             raise
         except Exception as error:
-            builder.fail(WindowError, f"the index map of {argument.name!r} raised {type(error).__name__}: {error}",
-                         op="declare_args", hint="it is called with the program ids and the prefetch refs")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"the index map of {argument.name!r} raised {type(error).__name__}: {error}",
+                op="declare_args",
+                hint="it is called with the program ids and the prefetch refs",
+            )
         if not isinstance(returned, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
             returned = (returned,)
         if len(returned) != rank:
-            builder.fail(WindowError, f"the index map of {argument.name!r} returned {len(returned)} indices for rank {rank}",
-                         op="declare_args", hint="return one index a dimension")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"the index map of {argument.name!r} returned {len(returned)} indices for rank {rank}",
+                op="declare_args",
+                hint="return one index a dimension",
+            )
         results = [_index_result(builder, argument, r, i32) for r in returned]
         builder._constant(0, i32)
         builder._emit_void("func.return", [r._ir for r in results])
@@ -322,16 +383,24 @@ def _index_result(builder: Builder, argument: Argument, value: Any, i32: TypeInf
     if isinstance(value, Value):
         builder._use(value, "index_map")
         if value._info.ir is not i32.ir:
-            builder.fail(WindowError, f"the index map of {argument.name!r} returned {value._info}", op="declare_args",
-                         hint="indices are ints or i32 scalars")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"the index map of {argument.name!r} returned {value._info}",
+                op="declare_args",
+                hint="indices are ints or i32 scalars",
+            )
         return value
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
     if number is None:
-        builder.fail(WindowError, f"the index map of {argument.name!r} returned {value!r}", op="declare_args",
-                     hint="indices are ints or i32 scalars")  # fmt: skip
+        builder.fail(
+            WindowError,
+            f"the index map of {argument.name!r} returned {value!r}",
+            op="declare_args",
+            hint="indices are ints or i32 scalars",
+        )
     return builder._constant(number, i32)
 
 
@@ -348,8 +417,12 @@ def _array_shape(
     if spec.array_shape is not None:
         shape = tuple(spec.array_shape)
         if len(shape) != len(block):
-            builder.fail(WindowError, f"{argument.name!r} has blocks of rank {len(block)} and array_shape {shape}",
-                         op="declare_args", hint="the array and its blocks have one rank")  # fmt: skip
+            builder.fail(
+                WindowError,
+                f"{argument.name!r} has blocks of rank {len(block)} and array_shape {shape}",
+                op="declare_args",
+                hint="the array and its blocks have one rank",
+            )
         return shape
     if all(isinstance(i, int) for i in indices) or spec.window is None:
         return block

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -10,8 +11,17 @@ from types import CodeType, FrameType
 from typing import Final
 
 _PACKAGE: Final = str(Path(__file__).parent) + os.sep
-#: Our factory, and JAX, which calls our rules while it traces and lowers.
-_BETWEEN: Final = (str(Path("mosaic_tpu", "kernel")) + os.sep, str(Path("jax", "_src")) + os.sep)
+#: Our factory, what the zoo does before a kernel, and JAX, which calls our rules while it traces and lowers.
+_BETWEEN: Final = tuple(
+    str(Path(*folder)) + os.sep
+    for folder in (
+        ("mosaic_tpu", "kernel"),
+        ("mosaic_tpu", "zoo", "api"),
+        ("mosaic_tpu", "zoo", "validation"),
+        ("jax", "_src"),
+    )
+)
+_STANDARD_LIBRARY: Final = (contextlib.__file__, dataclasses.__file__)
 
 #: Whether a file is ours (skipped when looking for the user's line); filled as files are met.
 is_internal: Final[dict[str, bool]] = {}
@@ -19,9 +29,7 @@ is_internal: Final[dict[str, bool]] = {}
 
 def internal(filename: str) -> bool:
     """Whether a file is ours, or stands between ours and the kernel's."""
-    found = (
-        filename.startswith(_PACKAGE) or filename == contextlib.__file__ or any(part in filename for part in _BETWEEN)
-    )
+    found = filename.startswith(_PACKAGE) or filename in _STANDARD_LIBRARY or any(part in filename for part in _BETWEEN)
     is_internal[filename] = found
     return found
 
@@ -43,7 +51,20 @@ def user_frame(frame: FrameType) -> FrameType:
         frame = frame.f_back
 
 
+def maker(frame: FrameType) -> FrameType:
+    """The frame that makes the dataclass whose checks run in ``frame``, or ``frame`` if those are none.
+
+    Checks are what its module runs inside of the ``__init__`` that `dataclasses` generates.
+    """
+    found: FrameType | None = frame
+    while found is not None and found.f_globals is frame.f_globals:
+        if found.f_code.co_filename == "<string>" and found.f_code.co_name == "__init__" and found.f_back is not None:
+            return found.f_back
+        found = found.f_back
+    return frame
+
+
 def user_line() -> str:
-    """``"file.py:12"`` of the kernel's line that is being built, for messages."""
-    frame = user_frame(sys._getframe(1))
+    """``"file.py:12"`` of the kernel's line that made what the caller of the caller refuses, for messages."""
+    frame = user_frame(maker(sys._getframe(2)))
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

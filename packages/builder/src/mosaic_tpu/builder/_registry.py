@@ -69,9 +69,7 @@ def idiom[F: Callable[..., Any]](
     """Register a ``b.pallas`` method under the Pallas expression whose emission it reproduces."""
 
     def register(function: F) -> F:
-        _register(
-            OpSpec(f"pallas.{function.__name__}", f"pallas.{group}", emits, source, frozenset(traits), function)
-        )
+        _register(OpSpec(f"pallas.{function.__name__}", f"pallas.{group}", emits, source, frozenset(traits), function))
         return function
 
     return register

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from mosaic_tpu.builder._compat import ir, location_cache, new_context, open_ir
+from mosaic_tpu.builder._compat import IrOperation, ir, location_cache, new_context, open_ir
 from mosaic_tpu.builder._frames import user_filename
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.dtypes import index as index_dtype
@@ -58,6 +58,8 @@ class Types:
         self._attributes: dict[tuple[object, ...], Any] = {}
         #: Attributes of constants by number and type; 0.0 is not here, since it equals -0.0.
         self.constants: dict[tuple[Any, TypeInfo], dict[str, ir.Attribute]] = {}
+        #: Functions that hold the ops of an idiom for given operand types, and the types of their results.
+        self.templates: dict[tuple[object, ...], tuple[IrOperation, tuple[TypeInfo, ...]]] = {}
         #: What an op on operands of these types comes to, checked once: result type, or the op that does it.
         self.plans: dict[tuple[object, ...], Any] = {}
         self._predicates: dict[int, dict[str, dict[str, ir.Attribute]]] = {}

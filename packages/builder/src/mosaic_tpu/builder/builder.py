@@ -241,8 +241,12 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         self._sequence(given, "declare_args")
         found = [self._member(DimensionSemantics, s, "declare_args") for s in given]
         if grid is not None and len(found) != rank:
-            self.fail(ArgumentSpecError, f"{len(found)} dimension semantics for a grid of rank {rank}", op="declare_args",
-                      hint="give one a grid dimension")  # fmt: skip
+            self.fail(
+                ArgumentSpecError,
+                f"{len(found)} dimension semantics for a grid of rank {rank}",
+                op="declare_args",
+                hint="give one a grid dimension",
+            )
         return found
 
     def _iter_semantics(self, function: Any, arguments: Sequence[_declare.Argument]) -> None:
@@ -252,7 +256,13 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             with self.types.context:
                 dictionaries = [
                     ir.DictAttr.get(
-                        {} if w is None else {"tpu.dimension_semantics": self.types.parse(self._member(DimensionSemantics, w, "declare_args").mlir)}
+                        {}
+                        if w is None
+                        else {
+                            "tpu.dimension_semantics": self.types.parse(
+                                self._member(DimensionSemantics, w, "declare_args").mlir
+                            )
+                        }
                     )
                     for w in wanted
                 ]
@@ -269,7 +279,9 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
     def current_block(self) -> ir.Block:
         """The block that ops are appended to."""
         if getattr(self, "_scope", None) is None:
-            self.fail(BuilderStateError, "no arguments declared yet", op="current_block", hint="call declare_args first")
+            self.fail(
+                BuilderStateError, "no arguments declared yet", op="current_block", hint="call declare_args first"
+            )
         return self._scope.block
 
     @op(group="escape", source="b.emit(op)")
@@ -290,7 +302,9 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             self.fail(KindError, f"{operation!r} is not an MLIR operation", op="emit", hint="ir.Operation.create(…)")
         raw: IrOperation = operation.operation
         if raw.context != self.context:
-            self.fail(ForeignValueError, "the operation lives in another context", op=raw.name, hint="create it in b.context")
+            self.fail(
+                ForeignValueError, "the operation lives in another context", op=raw.name, hint="create it in b.context"
+            )
         if self._ip is NO_BLOCK:
             self._diagnose_create(raw.name)
         try:
@@ -319,8 +333,13 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         found = self.emit(operation)
         values = found if isinstance(found, tuple) else () if found is None else (found,)
         if len(values) != count:
-            self.fail(ArityError, f"{len(values)} results, not {count}", op=operation.operation.name, operands=values,
-                      hint="count what the operation returns")  # fmt: skip
+            self.fail(
+                ArityError,
+                f"{len(values)} results, not {count}",
+                op=operation.operation.name,
+                operands=values,
+                hint="count what the operation returns",
+            )
         return values
 
     @op(group="types")
@@ -341,8 +360,12 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         shaped = re.fullmatch(r"(vector|memref)<((?:\d+x)*)([^,>]+)(?:, #tpu\.memory_space<(\w+)>)?>", text)
         element = shaped and next((d for d in dt.ALL if d.mlir == shaped[3] and not d.is_unsigned), None)
         if not shaped or element is None:
-            self.fail(AttributeValueError, f"the builder does not know the type {text}", op="emit",
-                      hint="keep such values as raw MLIR")  # fmt: skip
+            self.fail(
+                AttributeValueError,
+                f"the builder does not know the type {text}",
+                op="emit",
+                hint="keep such values as raw MLIR",
+            )
         shape = tuple(int(s) for s in shaped[2].split("x") if s)
         if shaped[1] == "vector":
             return self.types.vector(shape, element)
@@ -412,8 +435,13 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             self.fail(RegionOrderError, "a region is still open", op="finish", hint="finish after its with block")
         used = self._use_all(results, "func.return")
         if [v._info.ir for v in results] != [i.ir for i in self._result_infos]:
-            self.fail(ArgumentSpecError, f"the function returns {[str(i) for i in self._result_infos]}", op="finish",
-                      operands=results, hint="declare results in declare_args")  # fmt: skip
+            self.fail(
+                ArgumentSpecError,
+                f"the function returns {[str(i) for i in self._result_infos]}",
+                op="finish",
+                operands=results,
+                hint="declare results in declare_args",
+            )
         self._emit_void("func.return", used)
         self._root.live = None
         self._ip = NO_BLOCK

@@ -102,7 +102,12 @@ class RefView:
         dtype: DType | None = None,
     ) -> None:
         if not ref.is_ref:
-            raise KindError("a ref is needed", op="at", operands=[str(ref.type)], hint="only refs have .at; slice vectors with b.pallas.slice")
+            raise KindError(
+                "a ref is needed",
+                op="at",
+                operands=[str(ref.type)],
+                hint="only refs have .at; slice vectors with b.pallas.slice",
+            )
         self.ref = ref
         self.transforms = transforms
         self.shape = ref.shape if shape is None else shape
@@ -160,7 +165,9 @@ def _resolve(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
         shape = tuple(total // known if s == -1 else s for s in shape)
     if math.prod(shape) != total:
         raise ShapeError(
-            f"a view of shape {old} cannot be reshaped to {shape}", op="reshape", hint="the number of elements must stay"
+            f"a view of shape {old} cannot be reshaped to {shape}",
+            op="reshape",
+            hint="the number of elements must stay",
         )
     return shape
 
@@ -256,9 +263,7 @@ def _python_slice(entry: slice[Any, Any, Any], size: int, dim: int) -> Slice:
 
 def _check_span(start: int, size: int, stride: int, dim_size: int, dim: int) -> None:
     if start < 0 or size < 1 or stride < 1 or start + (size - 1) * stride >= dim_size:
-        raise ShapeError(
-            f"{size} elements from {start} by {stride} leave dimension {dim} of size {dim_size}", op="[…]"
-        )
+        raise ShapeError(f"{size} elements from {start} by {stride} leave dimension {dim} of size {dim_size}", op="[…]")
 
 
 __all__ = ["Bitcast", "Index", "RefIndexer", "RefView", "Reshape", "Slice", "Transform", "parse_index"]

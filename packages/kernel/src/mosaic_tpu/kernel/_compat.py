@@ -115,7 +115,7 @@ def collective_id(context: Any, module: SerializedModule, extras: CallExtras) ->
 def memory_space(aval: Any) -> OperandSpace | None:
     """Where `pltpu.with_memory_space_constraint` wants an operand."""
     found = str(getattr(aval, "memory_space", ""))
-    return cast(OperandSpace, found) if found in ("hbm", "vmem", "smem") else None
+    return cast("OperandSpace", found) if found in ("hbm", "vmem", "smem") else None
 
 
 def register_lowering(primitive: Any, rule: Any, platform: str | None = None) -> None:
@@ -165,8 +165,12 @@ def dict_attribute(values: dict[str, str]) -> Any:
 
 def result_aval(shape: tuple[int, ...], dtype: Any, operands: tuple[Any, ...]) -> Any:
     """The abstract value of a result; under shard_map it varies over the axes that the operands vary over."""
-    kinds = [k for k in (getattr(o, "manual_axis_type", None) for o in operands) if k is not None]
-    varying: frozenset[Any] = frozenset().union(*(k.varying for k in kinds))
-    if not varying:
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty:
         return ShapedArray(shape, dtype)
-    return ShapedArray(shape, dtype, manual_axis_type=type(kinds[0])(varying=varying))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*(None,) * len(shape)))
+    kinds = [o.manual_axis_type for o in operands]
+    if not any(k.varying for k in kinds):
+        return ShapedArray(shape, dtype, sharding=sharding)
+    varying: frozenset[Any] = frozenset().union(*(k.varying for k in kinds))
+    return ShapedArray(shape, dtype, sharding=sharding, manual_axis_type=type(kinds[0])(varying=varying))

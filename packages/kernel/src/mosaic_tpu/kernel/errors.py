@@ -26,7 +26,7 @@ class NoTPUError(MosaicError, RuntimeError):
 
     default_hint = (
         "lower for a TPU without having one: jax.jit(f).trace(…).lower(lowering_platforms=('tpu',)), "
-        "or look at kernel.emit(cfg) and kernel.lower(cfg)"
+        "look at kernel.emit(cfg) and kernel.lower(cfg), or choose by jax.lax.platform_dependent"
     )
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from mosaic_tpu.builder import as_dtype
 from mosaic_tpu.zoo.kernels.gated_delta_net import KERNEL, SUBLANES, GatedDeltaNetConfig
+from mosaic_tpu.zoo.validation._arguments import optional_number
 from mosaic_tpu.zoo.validation.gated_delta_net import check_shapes
 
 type Abstract = jax.Array | jax.ShapeDtypeStruct
@@ -55,9 +56,9 @@ def gated_delta_net(
         ``o`` like v, zero at tokens of no sequence, and ``ht`` like h0; an empty sequence keeps its h0.
 
     Raises:
-        InputError: the arrays do not fit each other. Values of ``cu_seqlens`` are not looked at here: see
-            `mosaic_tpu.zoo.validation.gated_delta_net.validate_gated_delta_net`.
-        ConfigError: a block does not fit the sizes.
+        InputError: the arrays do not fit each other. Contents of ``cu_seqlens`` are not looked at here: see
+            `mosaic_tpu.zoo.validation.validate_gated_delta_net`.
+        ConfigError: a block does not fit the sizes, or an option is not of its kind.
     """
     cfg = plan(
         q,
@@ -100,6 +101,7 @@ def plan(
     _, tokens, key_heads, key_dim = q.shape
     value_heads, value_dim = v.shape[2:]
     whole_tiles = -(-tokens // SUBLANES) * SUBLANES
+    block_tokens = 128 if block_tokens is None else block_tokens
     return GatedDeltaNetConfig(
         tokens=tokens,
         key_heads=key_heads,
@@ -107,11 +109,11 @@ def plan(
         key_dim=key_dim,
         value_dim=value_dim,
         sequences=h0.shape[0],
-        block_tokens=min(128 if block_tokens is None else block_tokens, whole_tiles),
+        block_tokens=min(block_tokens, whole_tiles) if isinstance(block_tokens, int) else block_tokens,  # pyright: ignore[reportUnnecessaryIsInstance]
         block_heads=_default_heads(key_heads) if block_heads is None else block_heads,
         block_v=128 if block_v is None else block_v,
         dtype=as_dtype(v.dtype),
-        scale=scale,
+        scale=optional_number("gated_delta_net", "scale", scale),
         use_qk_l2norm=use_qk_l2norm,
         transpose_keys=transpose_keys,
         vmem_limit_bytes=vmem_limit_bytes,

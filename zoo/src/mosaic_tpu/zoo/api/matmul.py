@@ -7,9 +7,10 @@ from typing import Final
 import jax
 from jax.typing import DTypeLike
 
-from mosaic_tpu.builder import DType, as_dtype
+from mosaic_tpu.builder import DType
 from mosaic_tpu.kernel import InputError
 from mosaic_tpu.zoo.kernels.matmul import KERNEL, MatmulConfig
+from mosaic_tpu.zoo.validation._arguments import check_arrays, element_type
 
 #: Blocks of a side that is not given: 512 keeps two buffers of each operand within the default VMEM limit.
 BLOCK: Final = 512
@@ -64,22 +65,26 @@ def plan(
     block_k: int | None = None,
     out_dtype: DTypeLike | None = None,
 ) -> MatmulConfig:
-    """The config of a call; only shapes and dtypes of the arrays are looked at."""
-    if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[0]:
+    """The config of a call, with blocks chosen; only shapes and dtypes of the arrays are looked at."""
+    check_arrays("matmul", x=x, y=y)
+    if len(x.shape) != 2 or len(y.shape) != 2 or x.shape[1] != y.shape[0]:
         raise InputError(
             f"x {list(x.shape)} and y {list(y.shape)} do not multiply", op="matmul", hint="x [M, K], y [K, N]"
         )
     (m, k), n = x.shape, y.shape[1]
     if not m or not k or not n:
         raise InputError(f"x {list(x.shape)} or y {list(y.shape)} is empty", op="matmul", hint="sizes are at least 1")
-    x_dtype, y_dtype = as_dtype(x.dtype), as_dtype(y.dtype)
+    x_dtype, y_dtype = element_type("matmul", "x", x.dtype), element_type("matmul", "y", y.dtype)
     if out_dtype is None and x_dtype is not y_dtype:
         raise InputError(
             f"x is {x_dtype}, y is {y_dtype}: the result could be either", op="matmul", hint="give out_dtype="
         )
-    block_m, block_n = block_shape or (_block("M", m, _sublanes(x_dtype)), _block("N", n, LANES))
+    if block_shape is None:
+        block_m, block_n = _block("M", m, _sublanes(x_dtype)), _block("N", n, LANES)
+    else:
+        block_m, block_n = _pair(block_shape)
     if block_k is None:
-        block_k = BLOCK_K if block_shape and k % BLOCK_K == 0 else _block("K", k, LANES)
+        block_k = BLOCK_K if block_shape is not None and k % BLOCK_K == 0 else _block("K", k, LANES)
     return MatmulConfig(
         m=m,
         n=n,
@@ -89,8 +94,14 @@ def plan(
         block_k=block_k,
         x_dtype=x_dtype,
         y_dtype=y_dtype,
-        out_dtype=x_dtype if out_dtype is None else as_dtype(out_dtype),
+        out_dtype=x_dtype if out_dtype is None else element_type("matmul", "out_dtype", out_dtype),
     )
+
+
+def _pair(block_shape: object) -> tuple[int, int]:
+    if not isinstance(block_shape, tuple | list) or len(block_shape) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise InputError(f"block_shape is {block_shape!r}", op="matmul", hint="rows and columns: (512, 512)")
+    return block_shape[0], block_shape[1]  # pyright: ignore[reportUnknownVariableType]
 
 
 def _sublanes(dtype: DType) -> int:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Real
-
 import jax
 import numpy as np
 
-from mosaic_tpu.builder import as_dtype
-from mosaic_tpu.kernel import InputError
-from mosaic_tpu.zoo.kernels._paged_attention_blocks import default_pages, default_queries, shrink_to_vmem
+from mosaic_tpu.zoo.api._paged_attention_blocks import default_pages, default_queries, shrink_to_vmem
 from mosaic_tpu.zoo.kernels.ragged_paged_attention import DEFAULT_MASK_VALUE, KERNEL, RaggedPagedAttentionConfig
+from mosaic_tpu.zoo.validation._arguments import element_type, number, optional_number
 from mosaic_tpu.zoo.validation.ragged_paged_attention import check_shapes
+
+type Abstract = jax.Array | jax.ShapeDtypeStruct
+
+_OP = "ragged_paged_attention"
 
 
 def ragged_paged_attention(
@@ -35,14 +36,16 @@ def ragged_paged_attention(
     """Causal attention of many sequences, in prefill and decode, over a paged KV cache.
 
     A drop-in for `jax.experimental.pallas.ops.tpu.ragged_paged_attention.ragged_paged_attention`: given the same block
-    sizes, the custom call is the same byte for byte. `validate_ragged_paged_attention` checks the tables' contents.
+    sizes, the custom call is the same byte for byte. `mosaic_tpu.zoo.validation.validate_ragged_paged_attention`
+    checks the tables' contents.
 
     Args:
         q: ``[tokens, q_heads, head_dim]``, bf16 or f32: queries of all sequences, one after the other.
         kv_pages: ``[pages, page_size, 2 * kv_heads, head_dim]``: K of head ``h`` at ``2h``, V at ``2h + 1``.
         kv_lens: i32 ``[seqs]``: tokens of each sequence, its queries counted. One or more.
         page_indices: i32 ``[seqs, pages_per_seq]``: the pages of each sequence.
-        cu_q_lens: i32 ``[seqs + 1]``: where each sequence's queries start, and where the last ends.
+        cu_q_lens: i32 ``[seqs + 1]``: where each sequence's queries start, and where the last ends; the last has one
+            or more.
         num_seqs: i32 ``[1]``: how many rows of the tables are in use. One or more.
         sm_scale: factor of ``q kᵀ``.
         sliding_window: how many tokens back a query sees, itself counted.
@@ -62,17 +65,19 @@ def ragged_paged_attention(
         InputError: arrays that do not fit each other, or options that are not Python numbers.
         ConfigError: shapes, types or options that the kernel does not take.
     """
-    check_shapes(q, kv_pages, kv_lens, page_indices, cu_q_lens, num_seqs)
-    cfg = _config(
+    cfg = plan(
         q,
         kv_pages,
+        kv_lens,
         page_indices,
-        sm_scale=_number("sm_scale", sm_scale),
+        cu_q_lens,
+        num_seqs,
+        sm_scale=sm_scale,
         sliding_window=sliding_window,
-        soft_cap=_optional("soft_cap", soft_cap),
-        mask_value=DEFAULT_MASK_VALUE if mask_value is None else _number("mask_value", mask_value),
-        k_scale=_optional("k_scale", k_scale),
-        v_scale=_optional("v_scale", v_scale),
+        soft_cap=soft_cap,
+        mask_value=mask_value,
+        k_scale=k_scale,
+        v_scale=v_scale,
         num_kv_pages_per_block=num_kv_pages_per_block,
         num_queries_per_block=num_queries_per_block,
         vmem_limit_bytes=vmem_limit_bytes,
@@ -89,21 +94,26 @@ def ragged_paged_attention(
     )
 
 
-def _config(
-    q: jax.Array,
-    kv_pages: jax.Array,
-    page_indices: jax.Array,
+def plan(
+    q: Abstract,
+    kv_pages: Abstract,
+    kv_lens: Abstract,
+    page_indices: Abstract,
+    cu_q_lens: Abstract,
+    num_seqs: Abstract,
     *,
-    sm_scale: float,
-    sliding_window: int | None,
-    soft_cap: float | None,
-    mask_value: float,
-    k_scale: float | None,
-    v_scale: float | None,
-    num_kv_pages_per_block: int | None,
-    num_queries_per_block: int | None,
-    vmem_limit_bytes: int | None,
+    sm_scale: float = 1.0,
+    sliding_window: int | None = None,
+    soft_cap: float | None = None,
+    mask_value: float | None = DEFAULT_MASK_VALUE,
+    k_scale: float | None = None,
+    v_scale: float | None = None,
+    num_kv_pages_per_block: int | None = None,
+    num_queries_per_block: int | None = None,
+    vmem_limit_bytes: int | None = None,
 ) -> RaggedPagedAttentionConfig:
+    """The config of a call, with blocks chosen; only shapes and dtypes of the arrays are looked at."""
+    check_shapes(q, kv_pages, kv_lens, page_indices, cu_q_lens, num_seqs)
     num_tokens, num_q_heads, head_dim = q.shape
     num_pages, page_size, combined_heads, _ = kv_pages.shape
     max_num_seqs, pages_per_seq = page_indices.shape
@@ -119,31 +129,14 @@ def _config(
         pages_per_seq=pages_per_seq,
         num_kv_pages_per_block=default_pages(page_size, pages_per_seq) if pages is None else pages,
         num_queries_per_block=default_queries(num_tokens) if queries is None else queries,
-        q_dtype=as_dtype(q.dtype),
-        kv_dtype=as_dtype(kv_pages.dtype),
-        sm_scale=sm_scale,
+        q_dtype=element_type(_OP, "q", q.dtype),
+        kv_dtype=element_type(_OP, "kv_pages", kv_pages.dtype),
+        sm_scale=number(_OP, "sm_scale", sm_scale),
         sliding_window=sliding_window,
-        soft_cap=soft_cap,
-        mask_value=mask_value,
-        k_scale=k_scale,
-        v_scale=v_scale,
+        soft_cap=optional_number(_OP, "soft_cap", soft_cap),
+        mask_value=DEFAULT_MASK_VALUE if mask_value is None else number(_OP, "mask_value", mask_value),
+        k_scale=optional_number(_OP, "k_scale", k_scale),
+        v_scale=optional_number(_OP, "v_scale", v_scale),
         vmem_limit_bytes=vmem_limit_bytes,
     )
     return shrink_to_vmem(cfg, pages=pages is None, queries=queries is None)
-
-
-def _number(name: str, value: object) -> float:
-    if not isinstance(value, Real):
-        raise InputError(
-            f"{name} is a {type(value).__name__}",
-            op="ragged_paged_attention",
-            hint="a Python number: it is part of the program",
-        )
-    return float(value)
-
-
-def _optional(name: str, value: object) -> float | None:
-    return None if value is None else _number(name, value)
-
-
-__all__ = ["DEFAULT_MASK_VALUE", "ragged_paged_attention"]

@@ -29,6 +29,7 @@ from mosaic_tpu.builder import (
     parallel,
 )
 from mosaic_tpu.kernel import CallExtras, ConfigError, Kernel
+from mosaic_tpu.zoo.kernels._numbers import is_number, is_size
 
 LANES: Final = 128
 SUBLANES: Final = 8
@@ -58,7 +59,8 @@ class GatedDeltaNetConfig:
         vmem_limit_bytes: VMEM the kernel may use; the compiler's default if omitted.
 
     Raises:
-        ConfigError: heads that do not divide, blocks that do not fit the sizes, or another element type.
+        ConfigError: heads that do not divide, blocks that do not fit the sizes, another element type, or an option
+            that is not of its kind.
 
     Example:
         >>> GatedDeltaNetConfig(tokens=4096, key_heads=16, value_heads=32, key_dim=128, value_dim=128, sequences=8).grid
@@ -82,7 +84,7 @@ class GatedDeltaNetConfig:
 
     def __post_init__(self) -> None:
         for name in (*_SIZES, "block_tokens", "block_heads", "block_v"):
-            if not (isinstance(getattr(self, name), int) and getattr(self, name) > 0):
+            if not is_size(getattr(self, name)):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}", hint="sizes and blocks are positive ints")
         if self.value_heads % self.key_heads:
             raise ConfigError(
@@ -91,7 +93,17 @@ class GatedDeltaNetConfig:
             )
         if self.dtype not in (bf16, f32):
             raise ConfigError(f"q, k and v have element type {self.dtype!r}", hint="cast them to bf16 or f32")
+        self._check_options()
         self._check_blocks()
+
+    def _check_options(self) -> None:
+        if self.scale is not None and not is_number(self.scale):
+            raise ConfigError(f"scale is {self.scale!r}", hint="a number, or None for K^-1/2")
+        for name in ("use_qk_l2norm", "transpose_keys"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}", hint="True or False")
+        if self.vmem_limit_bytes is not None and not is_size(self.vmem_limit_bytes):
+            raise ConfigError(f"vmem_limit_bytes is {self.vmem_limit_bytes!r}", hint="None leaves it to the compiler")
 
     def _check_blocks(self) -> None:
         whole = self.block_heads == self.key_heads
@@ -177,22 +189,22 @@ def _declare(b: Builder, cfg: GatedDeltaNetConfig) -> Args:
     )
     states = Ref((cfg.sequences, cfg.value_heads, cfg.key_dim, cfg.padded_value_dim), f32, memory_space=MemorySpace.ANY)
     return b.declare_args(
-        dict(
-            i_h=Scalar(i32),
-            i_v=Scalar(i32),
-            i_t=Scalar(i32),
-            cu_seqlens=Ref((cfg.sequences + 1,), i32, memory_space=MemorySpace.SMEM, role=Role.SCALAR_PREFETCH),
-            q=keys,
-            k=keys,
-            v=values,
-            g=gates,
-            beta=gates,
-            h0=states,
-            o=replace(values, role=Role.OUTPUT),
-            ht=replace(states, role=Role.OUTPUT),
-            state=Ref((block_hv, cfg.key_dim, cfg.block_v), f32, role=Role.SCRATCH),
-            sem=Sem("dma"),
-        ),
+        {
+            "i_h": Scalar(i32),
+            "i_v": Scalar(i32),
+            "i_t": Scalar(i32),
+            "cu_seqlens": Ref((cfg.sequences + 1,), i32, memory_space=MemorySpace.SMEM, role=Role.SCALAR_PREFETCH),
+            "q": keys,
+            "k": keys,
+            "v": values,
+            "g": gates,
+            "beta": gates,
+            "h0": states,
+            "o": replace(values, role=Role.OUTPUT),
+            "ht": replace(states, role=Role.OUTPUT),
+            "state": Ref((block_hv, cfg.key_dim, cfg.block_v), f32, role=Role.SCRATCH),
+            "sem": Sem("dma"),
+        },
         grid=cfg.grid,
         dimension_semantics=(parallel, parallel, arbitrary),
     )

@@ -21,6 +21,7 @@ from mosaic_tpu.builder import (
     parallel,
 )
 from mosaic_tpu.kernel import ConfigError, Kernel
+from mosaic_tpu.zoo.kernels._numbers import is_size
 
 INTEGERS: Final = (i8, i4)
 
@@ -38,7 +39,7 @@ class MatmulConfig:
         block_k: how much of the contracted dimension one grid step takes; divides ``k``.
         x_dtype: of x: a float of 8 to 32 bits, or a signed integer of 4 or 8.
         y_dtype: of y, likewise.
-        out_dtype: of o.
+        out_dtype: of o: a float or an integer of 4 to 32 bits.
 
     Raises:
         ConfigError: a block does not divide its side, or an element type that the MXU does not take.
@@ -69,13 +70,15 @@ class MatmulConfig:
         for name, dtype in (("x", self.x_dtype), ("y", self.y_dtype)):
             if dtype not in INTEGERS and not (dtype.is_float and dtype.bits <= 32):
                 raise ConfigError(f"{name} has element type {dtype}", hint="floats up to 32 bits, i8 or i4; cast first")
+        if self.out_dtype.bits not in (4, 8, 16, 32):
+            raise ConfigError(f"out_dtype is {self.out_dtype}", hint="floats and integers of 4 to 32 bits")
         if self.x_dtype in INTEGERS and self.y_dtype not in INTEGERS:
             raise ConfigError(
                 f"x is {self.x_dtype}, y is {self.y_dtype}", hint=f"cast x to {self.y_dtype}: sums follow x"
             )
 
-    def _check_block(self, name: str, size: object, block: object) -> None:
-        if not (isinstance(size, int) and isinstance(block, int) and size > 0 and block > 0):
+    def _check_block(self, name: str, size: int, block: int) -> None:
+        if not (is_size(size) and is_size(block)):
             raise ConfigError(f"{name}={size!r} in blocks of {block!r}", hint="sizes and blocks are positive ints")
         if size % block:
             raise ConfigError(
@@ -103,15 +106,15 @@ def matmul_kernel(b: Builder, cfg: MatmulConfig) -> None:
     x_block, y_block = (cfg.block_m, cfg.block_k), (cfg.block_k, cfg.block_n)
     o_block = (cfg.block_m, cfg.block_n)
     a = b.declare_args(
-        dict(
-            i=Scalar(i32),
-            j=Scalar(i32),
-            k=Scalar(i32),
-            x=Ref(x_block, cfg.x_dtype, window=Window(index_map=lambda i, j, k: (i, k))),
-            y=Ref(y_block, cfg.y_dtype, window=Window(index_map=lambda i, j, k: (k, j))),
-            o=Ref(o_block, cfg.out_dtype, role=Role.OUTPUT, window=Window(index_map=lambda i, j, k: (i, j))),
-            acc=Ref(o_block, cfg.accumulator_dtype, role=Role.SCRATCH),
-        ),
+        {
+            "i": Scalar(i32),
+            "j": Scalar(i32),
+            "k": Scalar(i32),
+            "x": Ref(x_block, cfg.x_dtype, window=Window(index_map=lambda i, j, k: (i, k))),
+            "y": Ref(y_block, cfg.y_dtype, window=Window(index_map=lambda i, j, k: (k, j))),
+            "o": Ref(o_block, cfg.out_dtype, role=Role.OUTPUT, window=Window(index_map=lambda i, j, k: (i, j))),
+            "acc": Ref(o_block, cfg.accumulator_dtype, role=Role.SCRATCH),
+        },
         grid=cfg.grid,
         dimension_semantics=(parallel, parallel, arbitrary),
     )

@@ -46,6 +46,7 @@ from mosaic_tpu.zoo.kernels._flash_attention import (
     flash_attention_step,
     load_kv_heads,
 )
+from mosaic_tpu.zoo.kernels._numbers import is_number, is_size
 from mosaic_tpu.zoo.kernels._paged_copies import PagedCache
 
 #: Added to the logits of hidden keys: far below any logit, and its sum with one is still finite.
@@ -141,7 +142,7 @@ class RaggedPagedAttentionConfig:
             "pages_per_seq", "num_kv_pages_per_block", "num_queries_per_block",
         ):  # fmt: skip
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if not is_size(value):
                 raise ConfigError(f"{name} is {value!r}", hint="sizes are positive ints")
         if self.num_q_heads % self.num_kv_heads:
             raise ConfigError(
@@ -170,12 +171,19 @@ class RaggedPagedAttentionConfig:
             raise ConfigError("blocks of one page of one token", hint="larger pages, or more of them a block")
 
     def _check_options(self) -> None:
-        if self.sliding_window is not None and self.sliding_window < 1:
-            raise ConfigError(f"sliding_window is {self.sliding_window}", hint="a positive int, or None for no window")
-        if self.soft_cap is not None and self.soft_cap == 0.0:
+        for name in ("sm_scale", "mask_value", "soft_cap", "k_scale", "v_scale"):
+            value = getattr(self, name)
+            optional = name not in ("sm_scale", "mask_value")
+            if not (is_number(value) or (optional and value is None)):
+                raise ConfigError(f"{name} is {value!r}", hint=f"a number{', or None' if optional else ''}")
+        if self.sliding_window is not None and not is_size(self.sliding_window):
+            raise ConfigError(
+                f"sliding_window is {self.sliding_window!r}", hint="a positive int, or None for no window"
+            )
+        if self.soft_cap == 0.0:
             raise ConfigError("soft_cap is 0", hint="None leaves the logits unbounded")
-        if self.vmem_limit_bytes is not None and self.vmem_limit_bytes < 1:
-            raise ConfigError(f"vmem_limit_bytes is {self.vmem_limit_bytes}", hint="None leaves it to the compiler")
+        if self.vmem_limit_bytes is not None and not is_size(self.vmem_limit_bytes):
+            raise ConfigError(f"vmem_limit_bytes is {self.vmem_limit_bytes!r}", hint="None leaves it to the compiler")
 
     @property
     def group(self) -> int:

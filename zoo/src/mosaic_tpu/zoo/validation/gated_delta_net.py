@@ -8,6 +8,7 @@ import numpy as np
 from jax.core import Tracer
 
 from mosaic_tpu.kernel import InputError
+from mosaic_tpu.zoo.validation._arguments import check_arrays
 
 type Abstract = jax.Array | jax.ShapeDtypeStruct
 
@@ -28,10 +29,11 @@ def check_shapes(
     Raises:
         InputError: an array has another rank, shape or dtype than the others need.
     """
+    check_arrays(_OP, q=q, k=k, v=v, g=g, beta=beta, h0=h0, cu_seqlens=cu_seqlens)
     for name, array, axes in (("q", q, "[1, T, H, K]"), ("v", v, "[1, T, HV, V]"), ("h0", h0, "[N, HV, K, V]")):
-        if array.ndim != 4 or 0 in array.shape:
+        if len(array.shape) != 4 or 0 in array.shape:
             raise InputError(f"{name} is {list(array.shape)}", op=_OP, hint=f"{name} is {axes}, every size at least 1")
-    if cu_seqlens.ndim != 1:
+    if len(cu_seqlens.shape) != 1:
         raise InputError(f"cu_seqlens is {list(cu_seqlens.shape)}", op=_OP, hint="cu_seqlens is [N + 1]")
     batch, tokens, heads, key_dim = q.shape
     value_heads, value_dim = v.shape[2:]

@@ -9,10 +9,13 @@ from jax.core import Tracer
 from numpy.typing import NDArray
 
 from mosaic_tpu.kernel import InputError
+from mosaic_tpu.zoo.validation._arguments import check_arrays
+
+_OP = "ragged_paged_attention"
 
 
 def _refuse(summary: str, hint: str) -> NoReturn:
-    raise InputError(summary, op="ragged_paged_attention", hint=hint)
+    raise InputError(summary, op=_OP, hint=hint)
 
 
 def check_shapes(q: Any, kv_pages: Any, kv_lens: Any, page_indices: Any, cu_q_lens: Any, num_seqs: Any) -> None:
@@ -21,6 +24,8 @@ def check_shapes(q: Any, kv_pages: Any, kv_lens: Any, page_indices: Any, cu_q_le
     Raises:
         InputError: what does not fit, and what would.
     """
+    tables = {"kv_lens": kv_lens, "page_indices": page_indices, "cu_q_lens": cu_q_lens, "num_seqs": num_seqs}
+    check_arrays(_OP, q=q, kv_pages=kv_pages, **tables)
     ranks = (
         ("q", q, "tokens, q_heads, head_dim"),
         ("kv_pages", kv_pages, "pages, page_size, 2 * kv_heads, head_dim"),
@@ -40,7 +45,6 @@ def check_shapes(q: Any, kv_pages: Any, kv_lens: Any, page_indices: Any, cu_q_le
     for name, array, shape in lengths:
         if tuple(array.shape) != shape:
             _refuse(f"{name!r} has shape {tuple(array.shape)}", hint=f"{shape}: 'page_indices' has {seqs} rows")
-    tables = {"kv_lens": kv_lens, "page_indices": page_indices, "cu_q_lens": cu_q_lens, "num_seqs": num_seqs}
     for name, array in tables.items():
         if array.dtype != np.int32:
             _refuse(f"{name!r} is {array.dtype}", hint="int32")
@@ -59,7 +63,7 @@ def validate_ragged_paged_attention(
         kv_lens: tokens of each sequence in the cache, the queries counted.
         page_indices: pages of each sequence.
         cu_q_lens: where each sequence's queries start, and where the last ends.
-        num_seqs: how many sequences there are.
+        num_seqs: how many sequences there are, one or more.
 
     Raises:
         InputError: what is wrong, at which sequence; or the arrays are traced.
@@ -92,8 +96,11 @@ def _check_queries(bounds: NDArray[np.int64], tokens: int) -> None:
         _refuse(f"cu_q_lens starts with {bounds[0]}", hint="a cumulative sum that starts with 0")
     for seq in np.flatnonzero(np.diff(bounds) < 0)[:1]:
         _refuse(f"cu_q_lens falls from {bounds[seq]} to {bounds[seq + 1]} at sequence {seq}", hint="it may only rise")
-    if not 0 < bounds[-1] <= tokens:
-        _refuse(f"the sequences have {bounds[-1]} queries together", hint=f"from 1 to {tokens}, the rows of 'q'")
+    if bounds[-1] > tokens:
+        _refuse(f"the sequences have {bounds[-1]} queries together", hint=f"'q' has {tokens} rows")
+    if bounds[-1] == bounds[-2]:
+        # Where the queries before it fill their last block, its pages are copied and never waited for.
+        _refuse(f"the last sequence, {bounds.size - 2}, has no queries", hint="leave it out; others may stay")
 
 
 def _check_lengths(bounds: NDArray[np.int64], lengths: NDArray[np.int64], page_size: int, pages_per_seq: int) -> None:

@@ -1,2 +1,1 @@
 """The ops, one file a dialect: each method emits one MLIR operation."""
-

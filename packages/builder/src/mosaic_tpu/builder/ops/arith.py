@@ -22,7 +22,24 @@ CMPI: Final = {name: i for i, name in enumerate(("eq", "ne", "slt", "sle", "sgt"
 CMPF: Final = {
     name: i
     for i, name in enumerate(
-        ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")
+        (
+            "false",
+            "oeq",
+            "ogt",
+            "oge",
+            "olt",
+            "ole",
+            "one",
+            "ord",
+            "ueq",
+            "ugt",
+            "uge",
+            "ult",
+            "ule",
+            "une",
+            "uno",
+            "true",
+        )
     )
 }
 
@@ -61,7 +78,9 @@ class ArithOps(Core):
         if domain == "int" and info.dtype is dt.index:
             return
         other = "integer" if info.dtype.is_float else "float"
-        self.fail(DTypeError, f"needs {domain} elements", op=name, operands=operands, hint=f"use the {other} op, or cast")
+        self.fail(
+            DTypeError, f"needs {domain} elements", op=name, operands=operands, hint=f"use the {other} op, or cast"
+        )
 
     @op("arith.constant", source="b.constant(value, dtype)", traits=("constant", "pure"))
     def constant(self, value: Number, dtype: DType = dt.i32) -> Value:
@@ -358,7 +377,9 @@ class ArithOps(Core):
     def _predicate(self, known: dict[str, int], predicate: str, name: str) -> int:
         number = known.get(predicate) if isinstance(predicate, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if number is None:
-            self.fail(AttributeValueError, f"{predicate!r} is not a predicate", op=name, hint=f"one of {' '.join(known)}")
+            self.fail(
+                AttributeValueError, f"{predicate!r} is not a predicate", op=name, hint=f"one of {' '.join(known)}"
+            )
         return number
 
     def _compare(self, name: str, number: int, lhs: Value, rhs: Value) -> Value:
@@ -429,8 +450,13 @@ class ArithOps(Core):
         if info is not y._info:
             self._same(x, y, "arith.select")
         if condition.dtype is not dt.i1 or condition.is_ref:
-            self.fail(DTypeError, "the condition must be i1", op="arith.select", operands=[condition, x, y],
-                      hint="compare first: x < y, v.ne(0)")  # fmt: skip
+            self.fail(
+                DTypeError,
+                "the condition must be i1",
+                op="arith.select",
+                operands=[condition, x, y],
+                hint="compare first: x < y, v.ne(0)",
+            )
         if condition.is_vector and condition.shape != info.shape:
             self.fail(ShapeError, "the condition's shape differs", op="arith.select", operands=[condition, x, y])
 
@@ -451,8 +477,13 @@ class ArithOps(Core):
         if info.is_ref:
             self.fail(KindError, "a ref is not a value", op=name, operands=[x], hint="load it first: ref[...]")
         if not _CASTS[name](info.dtype, dtype) or (dtype is dt.index and info.is_vector):
-            self.fail(DTypeError, f"cannot cast {info.dtype} to {dtype} with this op", op=name, operands=[x],
-                      hint="x.to(dtype) picks the right one")  # fmt: skip
+            self.fail(
+                DTypeError,
+                f"cannot cast {info.dtype} to {dtype} with this op",
+                op=name,
+                operands=[x],
+                hint="x.to(dtype) picks the right one",
+            )
         return self.types.like(info, dtype)
 
     @op("arith.extsi", traits=("elementwise", "pure"))

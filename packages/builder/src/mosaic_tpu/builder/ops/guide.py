@@ -40,7 +40,9 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             return self.lift_as(*self._number(value, dt.i32))
         dtype = _PYTHON_DTYPES.get(type(value))
         if dtype is None:
-            self.fail(KindError, f"cannot lift a {type(value).__name__}", op="lift", hint="a number; arrays enter as refs")
+            self.fail(
+                KindError, f"cannot lift a {type(value).__name__}", op="lift", hint="a number; arrays enter as refs"
+            )
         return self._constant(value, self.types.scalar(dtype))
 
     @op("arith.constant", group="constants", source="b.liftAs(value, dtype)", traits=("constant", "pure"))
@@ -52,7 +54,9 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
             i64
         """
         if not isinstance(value, bool | int | float | np.generic):  # pyright: ignore[reportUnnecessaryIsInstance]
-            self.fail(ConstantError, f"cannot lift a {type(value).__name__}", op="lift_as", hint="cast values with .to(dtype)")
+            self.fail(
+                ConstantError, f"cannot lift a {type(value).__name__}", op="lift_as", hint="cast values with .to(dtype)"
+            )
         return self._constant(value, self.types.scalar(self._data_type(dtype, "lift_as")))
 
     @op("arith.constant", group="constants", source="b.cIndex(value)", traits=("constant", "pure"))
@@ -77,7 +81,12 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
         """
         target = self._shape(shape, "full")
         if not target:
-            self.fail(ShapeError, f"shape {target}", op="full", hint="vectors have one dimension or more; lift_as makes scalars")
+            self.fail(
+                ShapeError,
+                f"shape {target}",
+                op="full",
+                hint="vectors have one dimension or more; lift_as makes scalars",
+            )
         return self._constant(value, self.types.vector(target, self._element(dtype, "full")))
 
     @op("arith.constant", group="constants", source="b.zeros(shape, dtype)", traits=("constant", "pure"))
@@ -100,7 +109,9 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
         """
         return self.full(shape, 1, dtype)
 
-    @op("arith.constant", "vector.broadcast", group="constants", source="b.splat(value, shape, dtype)", traits=("pure",))
+    @op(
+        "arith.constant", "vector.broadcast", group="constants", source="b.splat(value, shape, dtype)", traits=("pure",)
+    )
     def splat(self, value: Operand, shape: Sequence[int], dtype: DType | None = None) -> Value:
         """`full` of a number, or the broadcast of a scalar value.
 
@@ -114,7 +125,9 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
                 self.fail(DTypeError, f"the value is {value.dtype}, not {dtype}", op="splat", operands=[value])
             return self.broadcast_to(value, shape)
         if dtype is None:
-            dtype = dt.as_dtype(value.dtype) if isinstance(value, np.generic) else _PYTHON_DTYPES.get(type(value), dt.i32)
+            dtype = (
+                dt.as_dtype(value.dtype) if isinstance(value, np.generic) else _PYTHON_DTYPES.get(type(value), dt.i32)
+            )
         return self.full(shape, value, dtype)
 
     # --- casts -----------------------------------------------------------------------------------------------------
@@ -133,9 +146,19 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
         return value if value.dtype is dt.index else self.index_cast(value, dt.index)
 
     @op(
-        "arith.extsi", "arith.extui", "arith.trunci", "arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui",
-        "arith.extf", "arith.truncf", group="arith", source="v.to(dtype)", traits=("elementwise", "pure"),
-    )  # fmt: skip
+        "arith.extsi",
+        "arith.extui",
+        "arith.trunci",
+        "arith.sitofp",
+        "arith.uitofp",
+        "arith.fptosi",
+        "arith.fptoui",
+        "arith.extf",
+        "arith.truncf",
+        group="arith",
+        source="v.to(dtype)",
+        traits=("elementwise", "pure"),
+    )
     def cast(self, value: Value, dtype: DType) -> Value:
         """A numeric cast by the guide's table; nothing when the type is the same.
 
@@ -233,9 +256,13 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
         return self.shape_cast(self.iota((1, size), dtype, (1,)), (size,))
 
     @op(
-        "vector.multi_reduction", "vector.shape_cast", "vector.extract", group="vector",
-        source="b.reduceToScalar(kind, src, acc)", traits=("reduction", "pure"),
-    )  # fmt: skip
+        "vector.multi_reduction",
+        "vector.shape_cast",
+        "vector.extract",
+        group="vector",
+        source="b.reduceToScalar(kind, src, acc)",
+        traits=("reduction", "pure"),
+    )
     def reduce_to_scalar(self, kind: CombiningKind | str, source: Value, acc: Value) -> Value:
         """A vector to one scalar, as Pallas does: ``1 x …``, reduce all but the first, ``1 x 1 …``, extract.
 

@@ -21,8 +21,13 @@ class MemrefOps(Core):
     def _scalar_access(self, ref: Value, indices: Indices, name: str) -> list[IrValue]:
         used = self._use_ref(ref, name)
         if ref._info.space is not MemorySpace.SMEM:
-            self.fail(MemorySpaceError, "scalars are read and written in smem", op=name, operands=[ref],
-                      hint="use vector_load and vector_store for vmem")  # fmt: skip
+            self.fail(
+                MemorySpaceError,
+                "scalars are read and written in smem",
+                op=name,
+                operands=[ref],
+                hint="use vector_load and vector_store for vmem",
+            )
         self._sequence(indices, name)
         if len(indices) != ref.rank:
             self.fail(ArityError, f"{len(indices)} indices for a ref of rank {ref.rank}", op=name, operands=[ref])
@@ -97,7 +102,9 @@ class MemrefOps(Core):
         used = self._use_ref(ref, name)
         target = self._shape(shape, name)
         if dtype is not None and self._dtype(dtype, name) is not ref.dtype:
-            self.fail(DTypeError, f"cannot turn {ref.dtype} into {dtype}", op=name, operands=[ref], hint="use memref_bitcast")
+            self.fail(
+                DTypeError, f"cannot turn {ref.dtype} into {dtype}", op=name, operands=[ref], hint="use memref_bitcast"
+            )
         if math.prod(target) > math.prod(ref.shape):
             self.fail(ShapeError, f"shape {target} is larger than the ref", op=name, operands=[ref])
         strides = [math.prod(target[i + 1 :]) for i in range(len(target))]

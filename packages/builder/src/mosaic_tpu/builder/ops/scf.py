@@ -47,7 +47,12 @@ class Region:
     """
 
     def __init__(
-        self, builder: Builder, block: IrBlock, arguments: Sequence[TypeInfo], yields: Sequence[TypeInfo], terminator: str
+        self,
+        builder: Builder,
+        block: IrBlock,
+        arguments: Sequence[TypeInfo],
+        yields: Sequence[TypeInfo],
+        terminator: str,
     ) -> None:
         self._builder = builder
         self._scope = Scope(builder, block, None)
@@ -65,26 +70,38 @@ class Region:
     def __enter__(self) -> Self:
         b = self._builder
         if self._entered:
-            b.fail(RegionOrderError, "a region was entered twice", op=self._terminator, hint="each region is built once")
+            b.fail(
+                RegionOrderError, "a region was entered twice", op=self._terminator, hint="each region is built once"
+            )
         self._entered = True
         self._scope.parent = b._scope
         b._scope, b._ip = self._scope, self._scope.ip
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         b = self._builder
         parent = self._scope.parent
         if parent is None or self._scope is not b._scope:
             if kind is not None:
                 return
-            b.fail(RegionOrderError, "regions must close in the order they opened", op=self._terminator,
-                   hint="nest the with blocks")  # fmt: skip
+            b.fail(
+                RegionOrderError,
+                "regions must close in the order they opened",
+                op=self._terminator,
+                hint="nest the with blocks",
+            )
         try:
             if kind is None and not self._done:
                 if self._yields:
                     shown = ", ".join(map(str, self._yields))
-                    b.fail(YieldMissingError, f"the region must yield ({shown})", op=self._terminator,
-                           hint="end the with block with .yield_(…)")  # fmt: skip
+                    b.fail(
+                        YieldMissingError,
+                        f"the region must yield ({shown})",
+                        op=self._terminator,
+                        hint="end the with block with .yield_(…)",
+                    )
                 self.yield_()
         finally:
             self._scope.live = None
@@ -104,14 +121,24 @@ class Region:
         if self._done:
             b.fail(YieldTwiceError, "the region yields twice", op=self._terminator, operands=values)
         if b._scope is not self._scope:
-            b.fail(RegionOrderError, "yield belongs to the innermost open region", op=self._terminator, operands=values,
-                   hint="call yield_ of the region whose with block you are in")  # fmt: skip
+            b.fail(
+                RegionOrderError,
+                "yield belongs to the innermost open region",
+                op=self._terminator,
+                operands=values,
+                hint="call yield_ of the region whose with block you are in",
+            )
         used = b._use_all(values, self._terminator)
         wanted = [i.ir for i in self._yields]
         got = [v._info.ir for v in values]
         if len(wanted) != len(got) or any(w is not g for w, g in zip(wanted, got, strict=True)):
-            b.fail(YieldTypeError, f"the region carries ({', '.join(map(str, self._yields))})", op=self._terminator,
-                   operands=values, hint="yield one value for each, of the same type")  # fmt: skip
+            b.fail(
+                YieldTypeError,
+                f"the region carries ({', '.join(map(str, self._yields))})",
+                op=self._terminator,
+                operands=values,
+                hint="yield one value for each, of the same type",
+            )
         b._emit_void(self._terminator, [*leading, *used])
         self._done = True
         b._ip = NO_BLOCK
@@ -120,7 +147,9 @@ class Region:
 class _Structured:
     """What the regions of one op share: the op itself, and its results in the enclosing scope."""
 
-    def __init__(self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], regions: Sequence[Region]) -> None:
+    def __init__(
+        self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], regions: Sequence[Region]
+    ) -> None:
         self.operation = created
         self._builder = builder
         self._results = tuple(Value(r, i, builder._scope) for r, i in zip(created.results, results, strict=True))
@@ -164,7 +193,9 @@ class For(_Structured):
         self._region.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._region.__exit__(kind, error, trace)
 
 
@@ -187,7 +218,9 @@ class If(_Structured):
         self._then.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._then.__exit__(kind, error, trace)
 
 
@@ -212,7 +245,9 @@ class IfElse(_Structured):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             _require_built(self._builder, self.operation, {"then": self.then, "otherwise": self.otherwise})
 
@@ -246,7 +281,7 @@ class While(_Structured):
         self.yield_(*values)
 
     def condition(self, condition: Value, *forwarded: Value) -> None:
-        """End the before region: go on while ``condition`` holds, with ``forwarded`` as the after region's arguments."""
+        """End the before region: go on while ``condition`` holds; ``forwarded`` are the after region's arguments."""
         b = self._builder
         if self.before._done:
             b.fail(YieldTwiceError, "the region yields twice", op="scf.condition", operands=[condition, *forwarded])
@@ -262,7 +297,9 @@ class While(_Structured):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             _require_built(self._builder, self.operation, {"before": self.before, "after": self.after})
 
@@ -282,15 +319,21 @@ class ScopedRegion(_Structured):
         self._body.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._body.__exit__(kind, error, trace)
 
 
 def _require_built(builder: Builder, created: IrOperation, regions: dict[str, Region]) -> None:
     missing = [name for name, region in regions.items() if not region._done]
     if missing:
-        builder.fail(YieldMissingError, f"region {missing[0]!r} was never built", op=created.name,
-                     hint=f"write: with x.{missing[0]}: …")  # fmt: skip
+        builder.fail(
+            YieldMissingError,
+            f"region {missing[0]!r} was never built",
+            op=created.name,
+            hint=f"write: with x.{missing[0]}: …",
+        )
 
 
 class ScfOps(Core):
@@ -301,10 +344,17 @@ class ScfOps(Core):
         found = [t._info if isinstance(t, Value) else t for t in types]
         for info in found:
             if not isinstance(info, TypeInfo):  # pyright: ignore[reportUnnecessaryIsInstance]
-                self.fail(KindError, f"{info!r} is not a type", op=name, hint="b.scalar_ty(f32), b.vector_ty(shape, f32)")
+                self.fail(
+                    KindError, f"{info!r} is not a type", op=name, hint="b.scalar_ty(f32), b.vector_ty(shape, f32)"
+                )
             if info.ir.context != self.types.context:
-                self.fail(ForeignValueError, "a type of another thread was used", op=name, operands=[info],
-                          hint="make types with this builder: b.scalar_ty(f32)")  # fmt: skip
+                self.fail(
+                    ForeignValueError,
+                    "a type of another thread was used",
+                    op=name,
+                    operands=[info],
+                    hint="make types with this builder: b.scalar_ty(f32)",
+                )
         return found
 
     def _bound(self, value: Value | int, like: TypeInfo, name: str) -> Value:
@@ -312,16 +362,16 @@ class ScfOps(Core):
             return self._constant(self._int(value, name, "bound"), like)
         self._use(value, name)
         if value._info.ir is not like.ir:
-            self.fail(DTypeError, f"bounds must all be {like}", op=name, operands=[value], hint="b.index_cast, or use ints")
+            self.fail(
+                DTypeError, f"bounds must all be {like}", op=name, operands=[value], hint="b.index_cast, or use ints"
+            )
         return value
 
     def _self(self) -> Builder:
         return self  # pyright: ignore[reportReturnType]
 
     @op("scf.for", source="k.openFor(lower, upper, step, inits)", traits=("region",))
-    def for_(
-        self, lower: Value | int, upper: Value | int, step: Value | int = 1, init: Sequence[Value] = ()
-    ) -> For:
+    def for_(self, lower: Value | int, upper: Value | int, step: Value | int = 1, init: Sequence[Value] = ()) -> For:
         """A counted loop; ``upper`` is excluded.
 
         Args:
@@ -343,7 +393,9 @@ class ScfOps(Core):
         given = [v for v in (lower, upper, step) if isinstance(v, Value)]
         like = given[0]._info if given else self.types.index
         if like.kind != "scalar" or not (like.dtype.is_int or like.dtype is dt.index) or like.dtype is dt.i1:
-            self.fail(DTypeError, "bounds must be integers", op=name, operands=given, hint="i32 or index scalars, or ints")
+            self.fail(
+                DTypeError, "bounds must be integers", op=name, operands=given, hint="i32 or index scalars, or ints"
+            )
         bounds = [self._bound(v, like, name) for v in (lower, upper, step)]
         carried = self._use_all(init, name)
         infos = [v._info for v in init]
@@ -355,8 +407,13 @@ class ScfOps(Core):
         used = self._use(condition, name)
         if condition._info is not self.types.scalar(dt.i1):
             wrong = KindError if condition.is_shaped else DTypeError
-            self.fail(wrong, "the condition must be an i1 scalar", op=name, operands=[condition],
-                      hint="compare scalars: n > 0; for vectors use select")  # fmt: skip
+            self.fail(
+                wrong,
+                "the condition must be an i1 scalar",
+                op=name,
+                operands=[condition],
+                hint="compare scalars: n > 0; for vectors use select",
+            )
         return used
 
     @op("scf.if", source="k.openIf(cond)", traits=("region",))

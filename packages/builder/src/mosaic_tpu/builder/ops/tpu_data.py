@@ -39,8 +39,13 @@ class TpuDataOps(Core):
     def _axis(self, axis: int, rank: int, name: str, *operands: Value) -> int:
         axis = self._int(axis, name, "axis")
         if not -rank <= axis < rank:
-            self.fail(ArityError, f"axis {axis} of a vector of rank {rank}", op=name, operands=operands,
-                      hint="axes count from 0")  # fmt: skip
+            self.fail(
+                ArityError,
+                f"axis {axis} of a vector of rank {rank}",
+                op=name,
+                operands=operands,
+                hint="axes count from 0",
+            )
         return axis % rank
 
     @op("tpu.iota", source="b.iota(shape, dtype, dimensions)")
@@ -85,11 +90,21 @@ class TpuDataOps(Core):
         shape, dtype = source.shape, self._element(dtype, name)
         if dtype.bits != source.dtype.bits:
             if len(shape) < 2 or not dtype.bits:
-                self.fail(ShapeError, f"cannot change the width to {dtype}", op=name, operands=[source],
-                          hint="a change of width needs rank 2 or more")  # fmt: skip
+                self.fail(
+                    ShapeError,
+                    f"cannot change the width to {dtype}",
+                    op=name,
+                    operands=[source],
+                    hint="a change of width needs rank 2 or more",
+                )
             rows = shape[-2] * source.dtype.bits
             if rows % dtype.bits:
-                self.fail(ShapeError, f"{shape[-2]} sublanes of {source.dtype} do not make {dtype}", op=name, operands=[source])
+                self.fail(
+                    ShapeError,
+                    f"{shape[-2]} sublanes of {source.dtype} do not make {dtype}",
+                    op=name,
+                    operands=[source],
+                )
             shape = (*shape[:-2], rows // dtype.bits, shape[-1])
         return self._emit(name, self.types.vector(shape, dtype), [used])
 
@@ -104,8 +119,13 @@ class TpuDataOps(Core):
         used = self._use_vector(source, "tpu.reshape")
         target = self._shape(shape, "tpu.reshape")
         if math.prod(target) != math.prod(source.shape) or not target:
-            self.fail(ShapeError, f"{math.prod(source.shape)} elements do not make shape {target}", op="tpu.reshape",
-                      operands=[source], hint="the number of elements must stay")  # fmt: skip
+            self.fail(
+                ShapeError,
+                f"{math.prod(source.shape)} elements do not make shape {target}",
+                op="tpu.reshape",
+                operands=[source],
+                hint="the number of elements must stay",
+            )
         return self._emit("tpu.reshape", self.types.vector(target, source.dtype), [used])
 
     @op("tpu.repeat", "tpu.concatenate", group="tpu", source="b.repeat(src, dimension, times)")
@@ -119,7 +139,9 @@ class TpuDataOps(Core):
         used = self._use_vector(source, "tpu.repeat")
         axis, times = self._axis(dimension, source.rank, "tpu.repeat", source), self._int(times, "tpu.repeat", "count")
         if not 1 <= times <= 1 << 16:
-            self.fail(AttributeValueError, f"{times} copies", op="tpu.repeat", operands=[source], hint="from 1 to 65536")
+            self.fail(
+                AttributeValueError, f"{times} copies", op="tpu.repeat", operands=[source], hint="from 1 to 65536"
+            )
         if not HAS_REPEAT:
             return source if times == 1 else self.concatenate([source] * times, axis)
         shape = tuple(s * times if d == axis else s for d, s in enumerate(source.shape))
@@ -150,7 +172,10 @@ class TpuDataOps(Core):
         for s in sources:
             if s.dtype.mlir != first.dtype.mlir:
                 self.fail(DTypeError, f"element types {first.dtype} and {s.dtype} differ", op=name, operands=sources)
-            if s.rank != first.rank or s.shape[:axis] + s.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]:
+            if (
+                s.rank != first.rank
+                or s.shape[:axis] + s.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]
+            ):
                 self.fail(ShapeError, f"shapes differ outside dimension {axis}", op=name, operands=sources)
             total += s.shape[axis]
         shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
@@ -168,7 +193,12 @@ class TpuDataOps(Core):
         used = self._use_vector(source, "tpu.transpose")
         order = self._ints(permutation, "tpu.transpose", "permutation")
         if sorted(order) != list(range(source.rank)):
-            self.fail(ArityError, f"{order} is not a permutation of {source.rank} dimensions", op="tpu.transpose", operands=[source])
+            self.fail(
+                ArityError,
+                f"{order} is not a permutation of {source.rank} dimensions",
+                op="tpu.transpose",
+                operands=[source],
+            )
         info = self.types.vector(tuple(source.shape[p] for p in order), source.dtype)
         return self._emit("tpu.transpose", info, [used], {"permutation": self.types.dense(order, 64)})
 
@@ -183,15 +213,25 @@ class TpuDataOps(Core):
         used = self._use_vector(source, "tpu.broadcast_in_sublanes")
         lane = self._int(lane, "tpu.broadcast_in_sublanes", "lane")
         if not 0 <= lane < source.shape[-1]:
-            self.fail(AttributeValueError, f"lane {lane}", op="tpu.broadcast_in_sublanes", operands=[source],
-                      hint="lanes count the last dimension")  # fmt: skip
+            self.fail(
+                AttributeValueError,
+                f"lane {lane}",
+                op="tpu.broadcast_in_sublanes",
+                operands=[source],
+                hint="lanes count the last dimension",
+            )
         target = self._shape(shape, "tpu.broadcast_in_sublanes") if shape is not None else source.shape
         info = self.types.vector(target, source.dtype)
         return self._emit("tpu.broadcast_in_sublanes", info, [used], {"lane": self.types.integer(lane, 32)})
 
     @op("tpu.dynamic_rotate", source="b.rotate(src, opts)")
     def dynamic_rotate(
-        self, source: Value, amount: Value, dimension: int, stride: int | None = None, stride_dimension: int | None = None
+        self,
+        source: Value,
+        amount: Value,
+        dimension: int,
+        stride: int | None = None,
+        stride_dimension: int | None = None,
     ) -> Value:
         """`numpy.roll` by a run-time amount: `pltpu.roll`.
 
@@ -212,7 +252,9 @@ class TpuDataOps(Core):
         if amount._info is not self.types.scalar(dt.i32):
             self.fail(DTypeError, "the amount must be an i32 scalar", op=name, operands=[source, amount])
         if (stride is None) != (stride_dimension is None):
-            self.fail(ArityError, "stride and stride_dimension go together", op=name, operands=[source], hint="give both")
+            self.fail(
+                ArityError, "stride and stride_dimension go together", op=name, operands=[source], hint="give both"
+            )
         if stride is not None and stride_dimension is not None:
             stride = self._int(stride, name, "stride")
             stride_dimension = self._axis(stride_dimension, source.rank, name, source)
@@ -264,11 +306,18 @@ class TpuDataOps(Core):
         used = self._use_vector(source, name)
         dim = self._axis(axis, source.rank, name, source)
         if self._member(ReductionKind, kind, name) not in (ReductionKind.ARG_MAX, ReductionKind.ARG_MIN):
-            self.fail(AttributeValueError, f"{kind!r} finds no index", op=name, operands=[source], hint="arg_max or arg_min")
+            self.fail(
+                AttributeValueError, f"{kind!r} finds no index", op=name, operands=[source], hint="arg_max or arg_min"
+            )
         rest = source.shape[:dim] + source.shape[dim + 1 :]
         if not rest:
-            self.fail(ShapeError, "a vector of rank 1 has no dimension left", op=name, operands=[source],
-                      hint="shape_cast to (1, n) and reduce axis 1")  # fmt: skip
+            self.fail(
+                ShapeError,
+                "a vector of rank 1 has no dimension left",
+                op=name,
+                operands=[source],
+                hint="shape_cast to (1, n) and reduce axis 1",
+            )
         info = self.types.vector(rest, dt.i32)
         created = self._native("ReduceIndexOp", name, info.ir, used, dim, self._native_kind(kind, source, name))
         return Value(created.results[0], info, self._scope)
@@ -305,13 +354,20 @@ class TpuDataOps(Core):
         mask_info = self.types.vector(keys.shape, dt.i1)
         masked = None if mask is None else self._use_vector(mask, "tpu.sort")
         created = self._native(
-            "SortOp", "tpu.sort", mask_info.ir, keys.type, values.type, *used, mask=masked, descending=bool(descending) or None
+            "SortOp",
+            "tpu.sort",
+            mask_info.ir,
+            keys.type,
+            values.type,
+            *used,
+            mask=masked,
+            descending=self._flag(descending, "tpu.sort", "descending") or None,
         )
         infos = (mask_info, keys._info, values._info)
         first, second, third = (Value(r, i, self._scope) for r, i in zip(created.results, infos, strict=True))
         return first, second, third
 
-    # --- numeric -------------------------------------------------------------------------------------------------------
+    # --- numeric --------------------------------------------------------------------------------------------------
 
     @op("tpu.reciprocal", source="b.reciprocal(x)", traits=("elementwise", "pure"))
     def reciprocal(self, x: Value, *, approximate: bool = False, full_range: bool = False) -> Value:
@@ -330,7 +386,11 @@ class TpuDataOps(Core):
         if not x.dtype.is_float:
             self.fail(DTypeError, "needs float elements", op="tpu.reciprocal", operands=[x])
         created = self._native(
-            "ReciprocalOp", "tpu.reciprocal", used, approx=bool(approximate) or None, full_range=bool(full_range) or None
+            "ReciprocalOp",
+            "tpu.reciprocal",
+            used,
+            approx=self._flag(approximate, "tpu.reciprocal", "approximate") or None,
+            full_range=self._flag(full_range, "tpu.reciprocal", "full_range") or None,
         )
         return Value(created.results[0], x._info, self._scope)
 
@@ -355,7 +415,12 @@ class TpuDataOps(Core):
         used = self._use(value, "tpu.assume_multiple")
         multiple = self._int(multiple, "tpu.assume_multiple", "multiple")
         if not 1 <= multiple < 1 << 31 or value.is_shaped or value.dtype.is_float:
-            self.fail(AttributeValueError, f"{value!r} cannot be a multiple of {multiple}", op="tpu.assume_multiple",
-                      operands=[value], hint="an integer or index scalar, and a positive number")  # fmt: skip
+            self.fail(
+                AttributeValueError,
+                f"{value!r} cannot be a multiple of {multiple}",
+                op="tpu.assume_multiple",
+                operands=[value],
+                hint="an integer or index scalar, and a positive number",
+            )
         attributes = {"multiple": self.types.integer(multiple, 32)}
         return self._emit("tpu.assume_multiple", value._info, [used], attributes)

@@ -20,7 +20,11 @@ class TpuDmaOps(Core):
         used = self._use(value, name)
         dtype = value._info.dtype
         if dtype.kind != "semaphore" or value._info.shape:
-            hint = "take one with sems.at[i]: b.pallas.at(sems, i)" if dtype.kind == "semaphore" else "declare a Sem or SemArray"
+            hint = (
+                "take one with sems.at[i]: b.pallas.at(sems, i)"
+                if dtype.kind == "semaphore"
+                else "declare a Sem or SemArray"
+            )
             self.fail(KindError, "a single semaphore is needed", op=name, operands=[value], hint=hint)
         if dma is not None and dma != (dtype is dt.dma_semaphore):
             self.fail(DTypeError, f"needs a {'DMA' if dma else 'regular'} semaphore", op=name, operands=[value])
@@ -144,11 +148,21 @@ class TpuDmaOps(Core):
         """Operands in the dialect's order, and their segment sizes."""
         src, dst = self._use_ref(source, name), self._use_ref(target, name)
         if source._info.shape != target._info.shape:
-            self.fail(ShapeError, "source and target differ in shape", op=name, operands=[source, target],
-                      hint="slice both to one shape: b.pallas.at(ref, …)")  # fmt: skip
+            self.fail(
+                ShapeError,
+                "source and target differ in shape",
+                op=name,
+                operands=[source, target],
+                hint="slice both to one shape: b.pallas.at(ref, …)",
+            )
         if source._info.dtype.mlir != target._info.dtype.mlir:
-            self.fail(DTypeError, "source and target differ in element type", op=name, operands=[source, target],
-                      hint="a DMA copies bytes: cast after the load")  # fmt: skip
+            self.fail(
+                DTypeError,
+                "source and target differ in element type",
+                op=name,
+                operands=[source, target],
+                hint="a DMA copies bytes: cast after the load",
+            )
         source_sem, target_sem = (None if s is None else self._semaphore(s, name, dma=True) for s in semaphores)
         numbers = [None if i is None else self._i32(i, name) for i in ids]
         slots = [src, source_sem, dst, target_sem, *numbers]
@@ -189,7 +203,8 @@ class TpuDmaOps(Core):
         operands, sizes = self._dma(
             name, source, target, (source_semaphore, target_semaphore), (device_id, core_id, subcore_id)
         )
-        key = (name, sizes, priority, bool(strict_ordering))
+        strict_ordering = self._flag(strict_ordering, name, "strict_ordering")
+        key = (name, sizes, priority, strict_ordering)
         attributes = self.types.named(*key)
         if attributes is None:
             attributes = {
@@ -237,13 +252,17 @@ class TpuDmaOps(Core):
             self._wait_dma2(waited, *refs, device_id, core_id, strict_ordering)
             return
         name = "tpu.wait_dma"
-        operands, sizes = self._dma(name, source, target, (source_semaphore, semaphore), (device_id, core_id, subcore_id))
-        key = (name, sizes, bool(wait_target), bool(strict_ordering))
+        operands, sizes = self._dma(
+            name, source, target, (source_semaphore, semaphore), (device_id, core_id, subcore_id)
+        )
+        wait_target = self._flag(wait_target, name, "wait_target")
+        strict_ordering = self._flag(strict_ordering, name, "strict_ordering")
+        key = (name, sizes, wait_target, strict_ordering)
         attributes = self.types.named(*key)
         if attributes is None:
             attributes = {
                 "operandSegmentSizes": self.types.dense(sizes, 32),
-                "wait_target": self.types.boolean(bool(wait_target)),
+                "wait_target": self.types.boolean(wait_target),
             }
             if strict_ordering:
                 attributes["strict_ordering"] = self.types.boolean(True)
@@ -285,9 +304,7 @@ class TpuDmaOps(Core):
         Example:
             >>> b.wait_dma2(b.sem_alloc("dma"), a.hbm, a.x)
         """
-        self.wait_dma(
-            source, target, semaphore, device_id=device_id, core_id=core_id, strict_ordering=strict_ordering
-        )
+        self.wait_dma(source, target, semaphore, device_id=device_id, core_id=core_id, strict_ordering=strict_ordering)
 
     # --- devices, debugging ------------------------------------------------------------------------------------------
 

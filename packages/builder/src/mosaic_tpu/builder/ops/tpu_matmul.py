@@ -93,8 +93,14 @@ class TpuMatmulOps(Core):
             (1,)
         """
         given = (
-            lhs_contracting, rhs_contracting, lhs_non_contracting, rhs_non_contracting, output_order, lhs_batch, rhs_batch
-        )  # fmt: skip
+            lhs_contracting,
+            rhs_contracting,
+            lhs_non_contracting,
+            rhs_non_contracting,
+            output_order,
+            lhs_batch,
+            rhs_batch,
+        )
         return DotDimensionNumbers(*(self._ints(g, "dot_dimension_numbers", "dimensions") for g in given))
 
     @op("tpu.matmul", source="k.matmul(lhs, rhs, acc)")
@@ -135,15 +141,26 @@ class TpuMatmulOps(Core):
         member = None if precision is None else self._member(Precision, precision, name)
         if dimension_numbers is None:
             if lhs.rank != 2 or rhs.rank != 2:
-                self.fail(ShapeError, "ranks other than 2 need dimension_numbers", op=name, operands=[lhs, rhs, acc],
-                          hint="b.pallas.dot_general takes JAX's dimension numbers")  # fmt: skip
-            contracting = ((0 if transpose_lhs else 1,), (1 if transpose_rhs else 0,))
+                self.fail(
+                    ShapeError,
+                    "ranks other than 2 need dimension_numbers",
+                    op=name,
+                    operands=[lhs, rhs, acc],
+                    hint="b.pallas.dot_general takes JAX's dimension numbers",
+                )
+            left, right = (self._flag(t, name, "a transpose") for t in (transpose_lhs, transpose_rhs))
+            contracting = ((0 if left else 1,), (1 if right else 0,))
             dimension_numbers = DotDimensionNumbers.of(2, 2, contracting)
         elif not isinstance(dimension_numbers, DotDimensionNumbers):  # pyright: ignore[reportUnnecessaryIsInstance]
-            self.fail(AttributeValueError, f"dimension numbers {dimension_numbers!r}", op=name, operands=[lhs, rhs, acc],
-                      hint="b.dot_dimension_numbers(…), or b.pallas.dot_general")  # fmt: skip
+            self.fail(
+                AttributeValueError,
+                f"dimension numbers {dimension_numbers!r}",
+                op=name,
+                operands=[lhs, rhs, acc],
+                hint="b.dot_dimension_numbers(…), or b.pallas.dot_general",
+            )
         self._check_matmul(lhs, rhs, acc, dimension_numbers)
-        transpose_lhs_hint = bool(transpose_lhs_hint)
+        transpose_lhs_hint = self._flag(transpose_lhs_hint, name, "transpose_lhs_hint")
         key = (name, dimension_numbers, member, transpose_lhs_hint)
         attributes = self.types.named(*key)
         if attributes is None:
@@ -188,11 +205,26 @@ class TpuMatmulOps(Core):
     def _check_matmul(self, lhs: Value, rhs: Value, acc: Value, numbers: DotDimensionNumbers) -> None:
         name = "tpu.matmul"
         operands = [lhs, rhs, acc]
-        dims = (*numbers.lhs_contracting, *numbers.rhs_contracting, *numbers.lhs_batch, *numbers.rhs_batch, *numbers.output_order)
+        dims = (
+            *numbers.lhs_contracting,
+            *numbers.rhs_contracting,
+            *numbers.lhs_batch,
+            *numbers.rhs_batch,
+            *numbers.output_order,
+        )
         if any(d < 0 for d in dims):
-            self.fail(AttributeValueError, f"{numbers.mlir} counts from the end", op=name, operands=operands, hint="count from 0")
+            self.fail(
+                AttributeValueError,
+                f"{numbers.mlir} counts from the end",
+                op=name,
+                operands=operands,
+                hint="count from 0",
+            )
         try:
-            contracted = [(lhs.shape[i], rhs.shape[j]) for i, j in zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True)]
+            contracted = [
+                (lhs.shape[i], rhs.shape[j])
+                for i, j in zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True)
+            ]
             batched = [(lhs.shape[i], rhs.shape[j]) for i, j in zip(numbers.lhs_batch, numbers.rhs_batch, strict=True)]
             shape = numbers.result_shape(lhs.shape, rhs.shape)
         except (IndexError, ValueError):
@@ -200,11 +232,27 @@ class TpuMatmulOps(Core):
         for what, sizes in (("contracted", contracted), ("batch", batched)):
             for a, b in sizes:
                 if a != b:
-                    self.fail(ShapeError, f"{what} sizes {a} and {b} differ", op=name, operands=operands,
-                              hint="check transpose_lhs, transpose_rhs or dimension_numbers")  # fmt: skip
+                    self.fail(
+                        ShapeError,
+                        f"{what} sizes {a} and {b} differ",
+                        op=name,
+                        operands=operands,
+                        hint="check transpose_lhs, transpose_rhs or dimension_numbers",
+                    )
         if acc.shape != shape:
-            self.fail(ShapeError, f"acc must have the product's shape {shape}", op=name, operands=operands, hint="b.zeros(shape, f32)")
+            self.fail(
+                ShapeError,
+                f"acc must have the product's shape {shape}",
+                op=name,
+                operands=operands,
+                hint="b.zeros(shape, f32)",
+            )
         is_float = lhs.dtype.is_float or rhs.dtype.is_float
         if is_float != acc.dtype.is_float:
-            self.fail(DTypeError, f"acc is {acc.dtype}, the product {'a float' if is_float else 'an integer'}", op=name,
-                      operands=operands, hint="an i32 acc where both operands are integers, else an f32 acc")  # fmt: skip
+            self.fail(
+                DTypeError,
+                f"acc is {acc.dtype}, the product {'a float' if is_float else 'an integer'}",
+                op=name,
+                operands=operands,
+                hint="an i32 acc where both operands are integers, else an f32 acc",
+            )

@@ -27,7 +27,13 @@ class TpuMemoryOps(VectorOps):
             return []
         used = self._use_vector(mask, name)
         if mask.dtype is not dt.i1 or mask.shape != shape:
-            self.fail(ShapeError, f"the mask must be i1 of shape {shape}", op=name, operands=[mask], hint="compare values of that shape")
+            self.fail(
+                ShapeError,
+                f"the mask must be i1 of shape {shape}",
+                op=name,
+                operands=[mask],
+                hint="compare values of that shape",
+            )
         return [used]
 
     @op("tpu.vector_load", source="b.tpuVectorLoad(ref, indices, .{ .strides, .mask })", traits=("load",))
@@ -99,7 +105,7 @@ class TpuMemoryOps(VectorOps):
         starts = self._indices(ref, indices, name)
         masks = self._mask(mask, value._info.shape, name)
         steps = self._sublane_strides(ref, strides, name)
-        key = (name, len(starts), len(masks), steps, bool(add))
+        key = (name, len(starts), len(masks), steps, self._flag(add, name, "add"))
         attributes = self.types.named(*key)
         if attributes is None:
             attributes = {
@@ -146,8 +152,13 @@ class TpuMemoryOps(VectorOps):
     def _strides(self, ref: Value, strides: Sequence[int], name: str) -> tuple[int, ...]:
         steps = self._ints(strides, name, "strides")
         if len(steps) != ref.rank or any(not 1 <= s < 1 << 31 for s in steps):
-            self.fail(ArityError, f"strides {steps} for a ref of rank {ref.rank}", op=name, operands=[ref],
-                      hint="give one positive stride a dimension")  # fmt: skip
+            self.fail(
+                ArityError,
+                f"strides {steps} for a ref of rank {ref.rank}",
+                op=name,
+                operands=[ref],
+                hint="give one positive stride a dimension",
+            )
         return steps
 
     @op("tpu.strided_load", source="b.stridedLoad(ref, indices, strides)", traits=("load",))
@@ -178,9 +189,7 @@ class TpuMemoryOps(VectorOps):
         return self._emit(name, info, [used, *starts], {"strides": self.types.dense(steps, 32)})
 
     @op("tpu.strided_load", source="b.stridedLoadShape(ref, indices, strides, result_shape)", traits=("load",))
-    def strided_load_shape(
-        self, ref: Value, indices: Indices, strides: Sequence[int], shape: Sequence[int]
-    ) -> Value:
+    def strided_load_shape(self, ref: Value, indices: Indices, strides: Sequence[int], shape: Sequence[int]) -> Value:
         """`strided_load` with the result's shape given: for half rows and the like.
 
         Example:
@@ -201,8 +210,12 @@ class TpuMemoryOps(VectorOps):
         steps = self._strides(ref, strides, name)
         if value.dtype.mlir != ref.dtype.mlir:
             self.fail(DTypeError, f"the ref holds {ref.dtype}, the value {value.dtype}", op=name, operands=[value, ref])
-        if value.rank != ref.rank or any((n - 1) * t >= s for n, t, s in zip(value.shape, steps, ref.shape, strict=True)):
-            self.fail(ShapeError, f"shape {value.shape} with strides {steps} leaves the ref", op=name, operands=[value, ref])
+        if value.rank != ref.rank or any(
+            (n - 1) * t >= s for n, t, s in zip(value.shape, steps, ref.shape, strict=True)
+        ):
+            self.fail(
+                ShapeError, f"shape {value.shape} with strides {steps} leaves the ref", op=name, operands=[value, ref]
+            )
         starts = self._indices(ref, indices, name)
         self._emit_void(name, [stored, used, *starts], {"strides": self.types.dense(steps, 32)})
 
@@ -227,14 +240,21 @@ class TpuMemoryOps(VectorOps):
         self._sequence(offsets, name)
         self._sequence(sizes, name)
         if not len(offsets) == len(sizes) == len(shape):
-            self.fail(ArityError, f"{len(offsets)} offsets and {len(sizes)} sizes for rank {ref.rank}", op=name, operands=[ref])
+            self.fail(
+                ArityError,
+                f"{len(offsets)} offsets and {len(sizes)} sizes for rank {ref.rank}",
+                op=name,
+                operands=[ref],
+            )
         i32 = self.types.scalar(dt.i32)
         starts: list[IrValue] = []
         for offset in offsets:
             if isinstance(offset, Value):
                 starts.append(self._use(offset, name))
                 if offset._info.ir is not i32.ir:
-                    self.fail(DTypeError, "offsets must be i32", op=name, operands=[ref, offset], hint="b.index_cast(v, i32)")
+                    self.fail(
+                        DTypeError, "offsets must be i32", op=name, operands=[ref, offset], hint="b.index_cast(v, i32)"
+                    )
             else:
                 starts.append(self._constant(self._int(offset, name, "offset"), i32)._ir)
         static, dynamic = list[int](), list[IrValue]()
@@ -242,7 +262,9 @@ class TpuMemoryOps(VectorOps):
             if isinstance(size, Value):
                 dynamic.append(self._use(size, name))
                 if size._info.ir is not i32.ir:
-                    self.fail(DTypeError, "sizes must be i32", op=name, operands=[ref, size], hint="b.index_cast(v, i32)")
+                    self.fail(
+                        DTypeError, "sizes must be i32", op=name, operands=[ref, size], hint="b.index_cast(v, i32)"
+                    )
                 static.append(DYNAMIC)
             elif 0 < self._int(size, name, "size") <= dim or (dim == DYNAMIC and size > 0):
                 static.append(size)
@@ -250,7 +272,9 @@ class TpuMemoryOps(VectorOps):
                 self.fail(ShapeError, f"size {size} of a dimension of {dim}", op=name, operands=[ref])
         for offset, size, dim in zip(offsets, sizes, shape, strict=True):
             if isinstance(offset, int) and isinstance(size, int) and not 0 <= offset <= dim - size and dim != DYNAMIC:
-                self.fail(ShapeError, f"offset {offset} with size {size} leaves a dimension of {dim}", op=name, operands=[ref])
+                self.fail(
+                    ShapeError, f"offset {offset} with size {size} leaves a dimension of {dim}", op=name, operands=[ref]
+                )
         info = self.types.ref(tuple(static), ref._info.dtype, ref._info.space)  # pyright: ignore[reportArgumentType]
         attributes = self._slice_attributes(len(starts), len(dynamic))
         return self._emit(name, info, [used, *starts, *dynamic], attributes)
@@ -278,8 +302,9 @@ class TpuMemoryOps(VectorOps):
         target = self._ints(shape, "tpu.memref_squeeze", "shape")
         kept = [s for s in ref.shape if s != 1]
         if [s for s in target if s != 1] != kept or len(target) >= ref.rank:
-            self.fail(ShapeError, f"{target} does not drop size-1 dimensions only", op="tpu.memref_squeeze",
-                      operands=[ref])  # fmt: skip
+            self.fail(
+                ShapeError, f"{target} does not drop size-1 dimensions only", op="tpu.memref_squeeze", operands=[ref]
+            )
         return self._view("tpu.memref_squeeze", ref, target)
 
     @op("tpu.memref_reshape", source="b.memRefReshape(mem_ref, result_shape)")
@@ -293,8 +318,13 @@ class TpuMemoryOps(VectorOps):
         self._use_ref(ref, "tpu.memref_reshape")
         target = self._shape(shape, "tpu.memref_reshape")
         if math.prod(target) != math.prod(ref.shape):
-            self.fail(ShapeError, f"{math.prod(ref.shape)} elements do not make shape {target}",
-                      op="tpu.memref_reshape", operands=[ref], hint="the number of elements must stay")  # fmt: skip
+            self.fail(
+                ShapeError,
+                f"{math.prod(ref.shape)} elements do not make shape {target}",
+                op="tpu.memref_reshape",
+                operands=[ref],
+                hint="the number of elements must stay",
+            )
         return self._view("tpu.memref_reshape", ref, target)
 
     @op("tpu.memref_bitcast", source="b.memRefBitcast(mem_ref, dtype)")
@@ -319,10 +349,14 @@ class TpuMemoryOps(VectorOps):
             self.fail(DTypeError, f"cannot view memory as {dtype}", op=name, operands=[ref])
         if old != new:
             if ref.rank < 2 or ref.shape[-2] * old % new:
-                self.fail(ShapeError, f"the second-to-last dimension does not divide into {dtype}", op=name, operands=[ref])
+                self.fail(
+                    ShapeError, f"the second-to-last dimension does not divide into {dtype}", op=name, operands=[ref]
+                )
             found = (*ref.shape[:-2], ref.shape[-2] * old // new, ref.shape[-1])
         if shape is not None and self._shape(shape, name) != found:
-            self.fail(ShapeError, f"viewed as {dtype} the shape is {found}, not {tuple(shape)}", op=name, operands=[ref])
+            self.fail(
+                ShapeError, f"viewed as {dtype} the shape is {found}, not {tuple(shape)}", op=name, operands=[ref]
+            )
         return self._view(name, ref, found, dtype)
 
     @op("tpu.memref_bitcast", source="b.memRefBitcastShape(mem_ref, result_shape, dtype)")

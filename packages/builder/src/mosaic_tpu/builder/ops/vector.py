@@ -29,15 +29,25 @@ class VectorOps(Core):
         if not indices:
             indices = (0,) * rank
         if len(indices) != rank:
-            self.fail(ArityError, f"{len(indices)} indices for a ref of rank {rank}", op=name, operands=[ref],
-                      hint=f"give {rank}, or none for the whole ref")  # fmt: skip
+            self.fail(
+                ArityError,
+                f"{len(indices)} indices for a ref of rank {rank}",
+                op=name,
+                operands=[ref],
+                hint=f"give {rank}, or none for the whole ref",
+            )
         return [self._index(i, name) for i in indices]
 
     def _vector_shape(self, ref: Value, shape: Sequence[int] | None, name: str) -> tuple[int, ...]:
         found = ref._info.shape if shape is None else self._shape(shape, name)
         if len(found) != len(ref._info.shape) or not found:
-            self.fail(ShapeError, f"a slice of shape {found} from a ref of rank {ref.rank}", op=name, operands=[ref],
-                      hint="loads keep the rank: use size 1 for an indexed dimension, then shape_cast")  # fmt: skip
+            self.fail(
+                ShapeError,
+                f"a slice of shape {found} from a ref of rank {ref.rank}",
+                op=name,
+                operands=[ref],
+                hint="loads keep the rank: use size 1 for an indexed dimension, then shape_cast",
+            )
         if any(s > r for s, r in zip(found, ref._info.shape, strict=True)):
             self.fail(ShapeError, f"a slice of shape {found} is larger than the ref", op=name, operands=[ref])
         return found
@@ -51,8 +61,13 @@ class VectorOps(Core):
             hint = "use scalar_load and scalar_store for SMEM"
         else:
             hint = "copy it to a VMEM scratch with enqueue_dma first"
-        self.fail(MemorySpaceError, f"vectors live in vmem, the ref in {space.value if space else '?'}", op=name,
-                  operands=[ref], hint=hint)  # fmt: skip
+        self.fail(
+            MemorySpaceError,
+            f"vectors live in vmem, the ref in {space.value if space else '?'}",
+            op=name,
+            operands=[ref],
+            hint=hint,
+        )
 
     @op("vector.load", source="b.refLoad(ref)", traits=("load",))
     def ref_load(self, ref: Value) -> Value:
@@ -127,12 +142,22 @@ class VectorOps(Core):
         if source.is_ref:
             self.fail(KindError, "a ref is not a value", op="vector.broadcast", operands=[source], hint="load it first")
         if not target or source._info.dtype is dt.index:
-            self.fail(ShapeError if not target else DTypeError, f"no vector<{target}> of {source.dtype}", op="vector.broadcast",
-                      operands=[source], hint="vectors have one dimension or more, of numbers")  # fmt: skip
+            self.fail(
+                ShapeError if not target else DTypeError,
+                f"no vector<{target}> of {source.dtype}",
+                op="vector.broadcast",
+                operands=[source],
+                hint="vectors have one dimension or more, of numbers",
+            )
         aligned = target[len(target) - source.rank :] if source.rank else ()
         if source.rank > len(target) or any(s not in (1, t) for s, t in zip(source.shape, aligned, strict=True)):
-            self.fail(ShapeError, f"does not broadcast to {target}", op="vector.broadcast", operands=[source],
-                      hint="insert size-1 dimensions with shape_cast first")  # fmt: skip
+            self.fail(
+                ShapeError,
+                f"does not broadcast to {target}",
+                op="vector.broadcast",
+                operands=[source],
+                hint="insert size-1 dimensions with shape_cast first",
+            )
         return self.types.vector(target, source._info.dtype)
 
     @op("vector.shape_cast", source="b.shapeCast(src, new_shape)")
@@ -152,8 +177,13 @@ class VectorOps(Core):
         result = self.types.plans.get(key)
         if result is None:
             if math.prod(target) != math.prod(source.shape) or not target:
-                self.fail(ShapeError, f"{math.prod(source.shape)} elements do not make shape {target}",
-                          op="vector.shape_cast", operands=[source], hint="the number of elements must stay")  # fmt: skip
+                self.fail(
+                    ShapeError,
+                    f"{math.prod(source.shape)} elements do not make shape {target}",
+                    op="vector.shape_cast",
+                    operands=[source],
+                    hint="the number of elements must stay",
+                )
             result = self.types.plans[key] = self.types.vector(target, source._info.dtype)
         return self._emit("vector.shape_cast", result, [used])
 
@@ -200,7 +230,9 @@ class VectorOps(Core):
         offsets, sizes = self._ints(offsets, name, "offsets"), self._shape(sizes, name)
         steps = self._ints(strides, name, "strides") if strides is not None else (1,) * source.rank
         if not len(offsets) == len(sizes) == len(steps) == source.rank:
-            self.fail(ArityError, f"offsets, sizes and strides must have {source.rank} entries", op=name, operands=[source])
+            self.fail(
+                ArityError, f"offsets, sizes and strides must have {source.rank} entries", op=name, operands=[source]
+            )
         for o, s, t, d in zip(offsets, sizes, steps, source.shape, strict=True):
             if o < 0 or s < 1 or t < 1 or o + (s - 1) * t >= d:
                 self.fail(ShapeError, f"slice {tuple(offsets)} + {tuple(sizes)} is outside", op=name, operands=[source])
@@ -222,7 +254,9 @@ class VectorOps(Core):
         dtype = self._element(dtype, "vector.bitcast")
         bits = source.shape[-1] * source.dtype.bits
         if not dtype.bits or bits % dtype.bits:
-            self.fail(DTypeError, f"{bits} bits a row do not divide into {dtype}", op="vector.bitcast", operands=[source])
+            self.fail(
+                DTypeError, f"{bits} bits a row do not divide into {dtype}", op="vector.bitcast", operands=[source]
+            )
         return self._emit("vector.bitcast", self.types.vector((*source.shape[:-1], bits // dtype.bits), dtype), [used])
 
     # --- reductions --------------------------------------------------------------------------------------------------
@@ -246,14 +280,21 @@ class VectorOps(Core):
         used = self._use_vector(source, name)
         dims = self._ints(axes, name, "axes")
         if not dims or len(set(dims)) != len(dims) or any(not 0 <= d < source.rank for d in dims):
-            self.fail(ArityError, f"axes {dims} of a vector of rank {source.rank}", op=name, operands=[source],
-                      hint="give each reduced dimension once, counted from 0")  # fmt: skip
+            self.fail(
+                ArityError,
+                f"axes {dims} of a vector of rank {source.rank}",
+                op=name,
+                operands=[source],
+                hint="give each reduced dimension once, counted from 0",
+            )
         start = self._use(acc, name)
         rest = tuple(s for d, s in enumerate(source.shape) if d not in dims)
         info = self.types.vector(rest, source.dtype) if rest else self.types.scalar(source.dtype)
         if acc._info.ir is not info.ir:
             wrong = ShapeError if acc.shape != rest else DTypeError
-            self.fail(wrong, f"the start value must be {info}", op=name, operands=[source, acc], hint="use b.zeros or b.full")
+            self.fail(
+                wrong, f"the start value must be {info}", op=name, operands=[source, acc], hint="use b.zeros or b.full"
+            )
         self._check_combining(combining, source, name)
         attributes = self.types.named(name, combining, dims)
         if attributes is None:
@@ -265,8 +306,13 @@ class VectorOps(Core):
     def _check_combining(self, kind: CombiningKind, source: Value, name: str) -> None:
         floats = kind.value.endswith("f")
         if floats != source.dtype.is_float and kind not in (CombiningKind.ADD, CombiningKind.MUL):
-            self.fail(DTypeError, f"{kind.value} does not combine {source.dtype}", op=name, operands=[source],
-                      hint="maximumf and minimumf are of floats, maxsi, and, … of integers")  # fmt: skip
+            self.fail(
+                DTypeError,
+                f"{kind.value} does not combine {source.dtype}",
+                op=name,
+                operands=[source],
+                hint="maximumf and minimumf are of floats, maxsi, and, … of integers",
+            )
 
     @op("vector.reduction", source="b.vectorReductionFlat(kind, src)", traits=("reduction", "pure"))
     def vector_reduction_flat(self, kind: CombiningKind | str, source: Value) -> Value:
@@ -279,7 +325,9 @@ class VectorOps(Core):
         combining = self._member(CombiningKind, kind, "vector.reduction")
         used = self._use_vector(source, "vector.reduction")
         if source.rank != 1:
-            self.fail(ShapeError, "needs a 1-D vector", op="vector.reduction", operands=[source], hint="use multi_reduction")
+            self.fail(
+                ShapeError, "needs a 1-D vector", op="vector.reduction", operands=[source], hint="use multi_reduction"
+            )
         self._check_combining(combining, source, "vector.reduction")
         attributes = {"kind": self.types.parse(f"#vector.kind<{combining.value}>")}
         return self._emit("vector.reduction", self.types.scalar(source.dtype), [used], attributes)

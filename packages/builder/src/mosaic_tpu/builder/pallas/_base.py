@@ -38,7 +38,9 @@ class Idioms:
             if isinstance(operand, Value):
                 self._b._use(operand, op)
                 if operand._info.is_ref:
-                    self._b.fail(KindError, "a ref is not a value", op=op, operands=operands, hint="load it first: ref[...]")
+                    self._b.fail(
+                        KindError, "a ref is not a value", op=op, operands=operands, hint="load it first: ref[...]"
+                    )
 
     def _value(self, x: Value, op: str) -> Value:
         """A scalar or vector of this builder: no number, no ref."""
@@ -58,7 +60,13 @@ class Idioms:
         axes = (axis,) if isinstance(axis, int) else b._ints(axis, op, "axes")
         found = tuple(a % rank for a in axes if -rank <= a < rank)
         if len(found) != len(axes) or len(set(found)) != len(axes):
-            b.fail(ArityError, f"axes {axes} of rank {rank}", op=op, operands=[x], hint="each axis once, from -rank to rank - 1")
+            b.fail(
+                ArityError,
+                f"axes {axes} of rank {rank}",
+                op=op,
+                operands=[x],
+                hint="each axis once, from -rank to rank - 1",
+            )
         return found
 
     def _const(self, value: Number, dtype: DType) -> Value:
@@ -77,9 +85,8 @@ class Idioms:
             if type(y) is Value:
                 if y._info is info and y._scope.live is b and not info.is_ref:
                     return x, y
-            elif type(y) is int or (type(y) is float and info.dtype.is_float):
-                if not info.is_ref:
-                    return x, self._splat(y, info)
+            elif (type(y) is int or (type(y) is float and info.dtype.is_float)) and not info.is_ref:
+                return x, self._splat(y, info)
         elif type(y) is Value and y._scope.live is b:
             info = y._info
             if (type(x) is int or (type(x) is float and info.dtype.is_float)) and not info.is_ref:
@@ -109,7 +116,9 @@ class Idioms:
             x = self._const(number, dtype)
             self._check_dtypes(x, y, op)
         else:
-            self._b.fail(KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)")
+            self._b.fail(
+                KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)"
+            )
         return self._broadcast_pair(x, y, op)
 
     def _check_dtypes(self, x: Value, y: Value, op: str) -> None:
@@ -117,7 +126,7 @@ class Idioms:
             self._b.fail(DTypeError, f"element types {x.dtype} and {y.dtype} differ", op=op, operands=[x, y])
 
     def _rank(self, x: Value, rank: int) -> Value:
-        """jnp's rank promotion of a vector: leading size-1 dimensions."""
+        """Jnp's rank promotion of a vector: leading size-1 dimensions."""
         if not x.rank or x.rank >= rank:
             return x
         return self._b.shape_cast(x, (1,) * (rank - x.rank) + x.shape)

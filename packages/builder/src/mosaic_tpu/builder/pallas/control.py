@@ -23,7 +23,9 @@ class ControlIdioms(Idioms):
         """``i1 → i32 → != 0``: the branch index of `lax.cond`."""
         self._value(condition, op)
         if condition.dtype is not dt.i1 or condition.is_shaped:
-            self._b.fail(DTypeError, "the condition must be an i1 scalar", op=op, operands=[condition], hint="compare first")
+            self._b.fail(
+                DTypeError, "the condition must be an i1 scalar", op=op, operands=[condition], hint="compare first"
+            )
         index = self._b.extui(condition, dt.i32)
         return self._b.cmpi("ne", index, self._const(0, dt.i32))
 
@@ -39,7 +41,9 @@ class ControlIdioms(Idioms):
         with self._b.if_(self._predicate(condition, "when")):
             yield
 
-    @idiom("lax.cond(pred, true_fn, false_fn)", "arith.extui", "arith.cmpi", "scf.if", group="control", traits=("region",))
+    @idiom(
+        "lax.cond(pred, true_fn, false_fn)", "arith.extui", "arith.cmpi", "scf.if", group="control", traits=("region",)
+    )
     def cond(
         self,
         condition: Value,
@@ -112,16 +116,25 @@ class ControlIdioms(Idioms):
         if isinstance(lower, int) and isinstance(upper, int):
             return self._static_loop(lower, upper - lower, body, init, unroll)
         if unroll is not False and (isinstance(unroll, Value) or unroll != 1):
-            self._b.fail(AttributeValueError, f"unroll={unroll} of a loop with run-time bounds", op="fori_loop",
-                         hint="JAX refuses it too: unroll loops with static bounds")  # fmt: skip
+            self._b.fail(
+                AttributeValueError,
+                f"unroll={unroll} of a loop with run-time bounds",
+                op="fori_loop",
+                hint="JAX refuses it too: unroll loops with static bounds",
+            )
         return self._dynamic_loop(lower, upper, body, init)
 
     def _run(self, body: Callable[..., Sequence[Operand] | None], i: Value, carried: Carry) -> list[Value]:
         returned = body(i, *carried)
         found = self._init(() if returned is None else returned)
         if len(found) != len(carried):
-            self._b.fail(YieldTypeError, f"the body returned {len(found)} values for a carry of {len(carried)}", op="fori_loop",
-                         operands=found, hint="return the next carry as a tuple")  # fmt: skip
+            self._b.fail(
+                YieldTypeError,
+                f"the body returned {len(found)} values for a carry of {len(carried)}",
+                op="fori_loop",
+                operands=found,
+                hint="return the next carry as a tuple",
+            )
         return found
 
     def _static_loop(
@@ -190,7 +203,9 @@ class ControlIdioms(Idioms):
             rest.yield_(*self._run(body, rest.iv, rest.carried))
         return rest.results
 
-    @idiom("pl.run_scoped(body, …)", "tpu.region", "memref.alloca", "tpu.sem_alloc", group="control", traits=("region",))
+    @idiom(
+        "pl.run_scoped(body, …)", "tpu.region", "memref.alloca", "tpu.sem_alloc", group="control", traits=("region",)
+    )
     @contextmanager
     def run_scoped(self) -> Generator[None]:
         """`pl.run_scoped` as a with block: allocate inside with ``b.alloca`` and ``b.sem_alloc``.

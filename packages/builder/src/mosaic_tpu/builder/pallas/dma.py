@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,10 +64,28 @@ class AsyncCopy:
             self._start(priority)
 
     def _start(self, priority: int) -> None:
+        b = self.builder
+        if self.source_semaphore is None and self.device_id is None:
+            self._local(("enqueue_dma", priority), lambda *refs: b.enqueue_dma(*refs, priority=priority))
+            return
         source, target, semaphore, source_sem, device = self._operands()
         self.builder.enqueue_dma(
             source, target, semaphore, source_semaphore=source_sem, device_id=device, priority=priority
         )
+
+    def _local(self, key: tuple[object, ...], emit: Callable[[Value, Value, Value], None]) -> None:
+        """Emit the three views of a local copy and the op on them, as one template."""
+        b = self.builder
+        structures, values = zip(*[b.pallas._split(v) for v in (self.source, self.target, self.semaphore)], strict=True)
+
+        def build(*arguments: Value) -> tuple[Value, ...]:
+            given = iter(arguments)
+            views = [b.pallas._join(s, given) for s in structures]
+            semaphore, target, source = (b.pallas._materialize(v) for v in reversed(views))
+            emit(source, target, semaphore)
+            return ()
+
+        b._inlined((*key, structures), [v for found in values for v in found], build)
 
     def wait(self) -> None:
         """Wait for the copy's arrival: ``tpu.wait_dma``, or ``tpu.wait_dma2`` before jaxlib 0.12.
@@ -89,13 +108,18 @@ class AsyncCopy:
             KindError: the copy is not remote.
         """
         if self.source_semaphore is None:
-            self.builder.fail(KindError, "wait_send of a copy on this device", op="wait_send", hint="wait() for its arrival")
+            self.builder.fail(
+                KindError, "wait_send of a copy on this device", op="wait_send", hint="wait() for its arrival"
+            )
         with self.builder.pallas._one_line():
             self._wait(sent=True)
 
     def _wait(self, *, sent: bool) -> None:
         if not PALLAS_WAITS_WITH_WAIT_DMA and self.source_semaphore is not None:
             self._wait_dma2(sent=sent)
+            return
+        if self.source_semaphore is None and self.device_id is None:
+            self._local(("wait_dma",), self.builder.wait_dma)
             return
         source, target, semaphore, source_sem, device = self._operands(swapped=sent)
         self.builder.wait_dma(
@@ -135,8 +159,8 @@ class DmaIdioms(RefIdioms):
             >>> copy = b.pallas.async_copy(a.hbm, a.x, b.sem_alloc("dma"))
             >>> copy.start(); copy.wait()
         """
-        views = (self._view(v, "async_copy") for v in (source, target, semaphore))
-        return AsyncCopy(self._b, *views)
+        src, dst, sem = (self._view(v, "async_copy") for v in (source, target, semaphore))
+        return AsyncCopy(self._b, src, dst, sem)
 
     @idiom("pltpu.make_async_remote_copy(…)", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))
     def async_remote_copy(
@@ -154,7 +178,9 @@ class DmaIdioms(RefIdioms):
         return AsyncCopy(self._b, src, dst, recv, send, device_id)
 
     @idiom("pl.semaphore_signal(sem, n)", "tpu.sem_signal", group="dma", traits=("semaphore",))
-    def semaphore_signal(self, semaphore: RefLike, amount: Value | int = 1, *, device_id: Value | int | None = None) -> None:
+    def semaphore_signal(
+        self, semaphore: RefLike, amount: Value | int = 1, *, device_id: Value | int | None = None
+    ) -> None:
         """`pl.semaphore_signal`, here or on another logical device.
 
         Example:

@@ -50,7 +50,9 @@ class DotIdioms(Idioms):
         out = lhs.dtype if preferred_element_type is None else self._b._element(preferred_element_type, "dot_general")
         for value in (lhs, rhs):
             if value.dtype.is_unsigned:
-                self._b.fail(DTypeError, "matmul takes signed integers or floats", op="dot_general", operands=[lhs, rhs])
+                self._b.fail(
+                    DTypeError, "matmul takes signed integers or floats", op="dot_general", operands=[lhs, rhs]
+                )
         contracting, batch = self._dims(dimension_numbers, lhs, rhs)
         if self._is_matrix_vector(lhs, rhs, contracting, batch):
             return self._matrix_vector(lhs, rhs, out, preferred_element_type)
@@ -66,18 +68,34 @@ class DotIdioms(Idioms):
         try:
             (lc, rc), (lb, rb) = dims
         except (TypeError, ValueError):
-            b.fail(AttributeValueError, f"dimension numbers {dims!r}", op="dot_general", operands=[lhs, rhs],
-                   hint="((lhs contracting, rhs contracting), (lhs batch, rhs batch))")  # fmt: skip
-        left, right = ((b._ints(lc, "dot_general", "axes"), b._ints(lb, "dot_general", "axes")),
-                       (b._ints(rc, "dot_general", "axes"), b._ints(rb, "dot_general", "axes")))  # fmt: skip
+            b.fail(
+                AttributeValueError,
+                f"dimension numbers {dims!r}",
+                op="dot_general",
+                operands=[lhs, rhs],
+                hint="((lhs contracting, rhs contracting), (lhs batch, rhs batch))",
+            )
+        left, right = (
+            (b._ints(lc, "dot_general", "axes"), b._ints(lb, "dot_general", "axes")),
+            (b._ints(rc, "dot_general", "axes"), b._ints(rb, "dot_general", "axes")),
+        )
         for value, axes in ((lhs, left[0] + left[1]), (rhs, right[0] + right[1])):
             if any(not 0 <= a < value.rank for a in axes) or len(set(axes)) != len(axes):
-                b.fail(AttributeValueError, f"axes {axes} of rank {value.rank}", op="dot_general", operands=[lhs, rhs],
-                       hint="each axis once, counted from 0")  # fmt: skip
+                b.fail(
+                    AttributeValueError,
+                    f"axes {axes} of rank {value.rank}",
+                    op="dot_general",
+                    operands=[lhs, rhs],
+                    hint="each axis once, counted from 0",
+                )
         return (left[0], right[0]), (left[1], right[1])
 
     def _is_matrix_vector(
-        self, lhs: Value, rhs: Value, contracting: tuple[Sequence[int], Sequence[int]], batch: tuple[Sequence[int], Sequence[int]]
+        self,
+        lhs: Value,
+        rhs: Value,
+        contracting: tuple[Sequence[int], Sequence[int]],
+        batch: tuple[Sequence[int], Sequence[int]],
     ) -> bool:
         """Pallas reduces ``(n, k) · (1, k)`` on the VPU unless both sides are f32."""
         return (
@@ -100,7 +118,12 @@ class DotIdioms(Idioms):
 
     @idiom("jnp.dot(x, y)", "arith.constant", "tpu.matmul", group="dot")
     def dot(
-        self, lhs: Value, rhs: Value, *, preferred_element_type: DType | None = None, precision: Precision | str | None = None
+        self,
+        lhs: Value,
+        rhs: Value,
+        *,
+        preferred_element_type: DType | None = None,
+        precision: Precision | str | None = None,
     ) -> Value:
         """`jnp.dot` of two matrices, also ``x @ y``.
 
@@ -137,11 +160,21 @@ class DotIdioms(Idioms):
             self._b._use_vector(value, "einsum")
         dims = _einsum_dims(spec) if isinstance(spec, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         if dims is None:
-            self._b.fail(UnsupportedOpError, f"{spec!r} is not one product", op="einsum", operands=[lhs, rhs],
-                         hint="the result must be batch, left, right dimensions in order")  # fmt: skip
+            self._b.fail(
+                UnsupportedOpError,
+                f"{spec!r} is not one product",
+                op="einsum",
+                operands=[lhs, rhs],
+                hint="the result must be batch, left, right dimensions in order",
+            )
         left, right = spec.split("->")[0].split(",")
         if (len(left), len(right)) != (lhs.rank, rhs.rank):
-            self._b.fail(AttributeValueError, f"{spec!r} does not fit ranks {lhs.rank} and {rhs.rank}", op="einsum", operands=[lhs, rhs])
+            self._b.fail(
+                AttributeValueError,
+                f"{spec!r} does not fit ranks {lhs.rank} and {rhs.rank}",
+                op="einsum",
+                operands=[lhs, rhs],
+            )
         self._b.trace_start(10, spec)
         result = self.dot_general(lhs, rhs, dims, preferred_element_type=preferred_element_type, precision=precision)
         self._b.trace_stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from mosaic_tpu.builder import dtypes as dt
@@ -62,7 +63,9 @@ class ElementwiseIdioms(Idioms):
         """
         return self._arithmetic("mul", x, y, "arith.muli", "arith.muli", "arith.mulf")
 
-    @idiom("lax.div(x, y)", "arith.divsi", "arith.divui", "arith.divf", group="elementwise", traits=("elementwise", "pure"))
+    @idiom(
+        "lax.div(x, y)", "arith.divsi", "arith.divui", "arith.divf", group="elementwise", traits=("elementwise", "pure")
+    )
     def div(self, x: Operand, y: Operand) -> Value:
         """`lax.div`: integers divide towards zero.
 
@@ -85,11 +88,18 @@ class ElementwiseIdioms(Idioms):
         """
         value = x if isinstance(x, Value) else y
         if isinstance(value, Value) and not value.dtype.is_float:
-            self._b.fail(DTypeError, f"/ of {value.dtype}", op="true_divide", operands=[x, y],
-                         hint="x // y rounds down, x.div(y) towards zero; or cast with .to(f32)")  # fmt: skip
+            self._b.fail(
+                DTypeError,
+                f"/ of {value.dtype}",
+                op="true_divide",
+                operands=[x, y],
+                hint="x // y rounds down, x.div(y) towards zero; or cast with .to(f32)",
+            )
         return self._arithmetic("true_divide", x, y, None, None, "arith.divf")
 
-    @idiom("lax.rem(x, y)", "arith.remsi", "arith.remui", "arith.remf", group="elementwise", traits=("elementwise", "pure"))
+    @idiom(
+        "lax.rem(x, y)", "arith.remsi", "arith.remui", "arith.remf", group="elementwise", traits=("elementwise", "pure")
+    )
     def rem(self, x: Operand, y: Operand) -> Value:
         """`lax.rem`: the sign of the dividend.
 
@@ -149,7 +159,14 @@ class ElementwiseIdioms(Idioms):
         """
         return self._arithmetic("right_shift", x, y, "arith.shrsi", "arith.shrui", None)
 
-    @idiom("jnp.minimum(x, y)", "arith.minsi", "arith.minui", "arith.minimumf", group="elementwise", traits=("elementwise", "pure"))
+    @idiom(
+        "jnp.minimum(x, y)",
+        "arith.minsi",
+        "arith.minui",
+        "arith.minimumf",
+        group="elementwise",
+        traits=("elementwise", "pure"),
+    )
     def minimum(self, x: Operand, y: Operand) -> Value:
         """`jnp.minimum`: NaN wins.
 
@@ -159,7 +176,14 @@ class ElementwiseIdioms(Idioms):
         """
         return self._arithmetic("minimum", x, y, "arith.minsi", "arith.minui", "arith.minimumf")
 
-    @idiom("jnp.maximum(x, y)", "arith.maxsi", "arith.maxui", "arith.maximumf", group="elementwise", traits=("elementwise", "pure"))
+    @idiom(
+        "jnp.maximum(x, y)",
+        "arith.maxsi",
+        "arith.maxui",
+        "arith.maximumf",
+        group="elementwise",
+        traits=("elementwise", "pure"),
+    )
     def maximum(self, x: Operand, y: Operand) -> Value:
         """`jnp.maximum`: NaN wins.
 
@@ -213,9 +237,12 @@ class ElementwiseIdioms(Idioms):
         shapes = [v.shape if isinstance(v, Value) else () for v in given]
         stretched = [info.shape != ((1,) * (x.rank - len(s)) + s if s else s) for s in shapes]
         if any(stretched) and name not in ("eq", "ne"):
-            b.fail(UnsupportedOpError, "ordering booleans of two shapes", op=name, operands=[x, y], hint="use & | ^ and ~")
+            b.fail(
+                UnsupportedOpError, "ordering booleans of two shapes", op=name, operands=[x, y], hint="use & | ^ and ~"
+            )
         x, y = (
-            b._emit("vector.broadcast", info, [v._ir]) if again else v for v, again in zip((x, y), stretched, strict=True)
+            b._emit("vector.broadcast", info, [v._ir]) if again else v
+            for v, again in zip((x, y), stretched, strict=True)
         )
         match name:
             case "eq":
@@ -353,8 +380,15 @@ class ElementwiseIdioms(Idioms):
 
     # --- casts and integer division --------------------------------------------------------------------------------
 
-    @idiom("x.astype(dtype)", "arith.extf", "arith.truncf", "arith.sitofp", "arith.extsi", group="elementwise",
-           traits=("elementwise", "pure"))  # fmt: skip
+    @idiom(
+        "x.astype(dtype)",
+        "arith.extf",
+        "arith.truncf",
+        "arith.sitofp",
+        "arith.extsi",
+        group="elementwise",
+        traits=("elementwise", "pure"),
+    )
     def astype(self, x: Value, dtype: DType) -> Value:
         """``x.astype(dtype)`` as Pallas lowers it; nothing when the type is the same.
 
@@ -399,15 +433,22 @@ class ElementwiseIdioms(Idioms):
         return self._b.bitcast_to(x, dtype)
 
     def _refuse_cast(self, x: Value, dtype: DType) -> NoReturn:
-        self._b.fail(UnsupportedOpError, f"Pallas has no conversion from {x.dtype} to {dtype}", op="astype", operands=[x],
-                     hint="go through f32: x.to(f32).to(dtype)")  # fmt: skip
+        self._b.fail(
+            UnsupportedOpError,
+            f"Pallas has no conversion from {x.dtype} to {dtype}",
+            op="astype",
+            operands=[x],
+            hint="go through f32: x.to(f32).to(dtype)",
+        )
 
     def _at_jit(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
         """Operands of a jitted jnp function: a number becomes one scalar constant at the call."""
         self._check(op, x, y)
         like = x.dtype if isinstance(x, Value) else y.dtype if isinstance(y, Value) else None
         if like is None:
-            self._b.fail(KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)")
+            self._b.fail(
+                KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)"
+            )
         first = x if isinstance(x, Value) else self._const(*self._b._number(x, like))
         second = y if isinstance(y, Value) else self._const(*self._b._number(y, like))
         self._check_dtypes(first, second, op)
@@ -415,7 +456,9 @@ class ElementwiseIdioms(Idioms):
             self._b.fail(DTypeError, f"does not take {like}", op=op, operands=[first, second], hint="integers only")
         return self._rank(first, second.rank), self._rank(second, first.rank)
 
-    @idiom("lax.sign(x)", "arith.cmpi", "arith.extui", "arith.subi", group="elementwise", traits=("elementwise", "pure"))
+    @idiom(
+        "lax.sign(x)", "arith.cmpi", "arith.extui", "arith.subi", group="elementwise", traits=("elementwise", "pure")
+    )
     def sign(self, x: Value) -> Value:
         """`lax.sign` of signed integers: ``(x > 0) - (x < 0)``.
 
@@ -438,14 +481,16 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.floor_divide(b.lift(-7), 2).dtype
             i32
         """
-        with self._one_line():
-            first, second = self._at_jit(x, y, "floor_divide")
-            if first.dtype.is_unsigned:
-                return self.div(first, second)
-            quotient = self.div(first, second)
-            differ = self.ne(self.sign(first), self.sign(second))
-            inexact = self.ne(self.rem(first, second), 0)
-            return self._b.select(self.bitwise_and(differ, inexact), self.sub(quotient, 1), quotient)
+        first, second = self._at_jit(x, y, "floor_divide")
+        if first.dtype.is_unsigned:
+            return self.div(first, second)
+        return self._b._inlined("floor_divide", (first, second), self._signed_floor_divide)[0]
+
+    def _signed_floor_divide(self, first: Value, second: Value) -> Sequence[Value]:
+        quotient = self.div(first, second)
+        differ = self.ne(self.sign(first), self.sign(second))
+        inexact = self.ne(self.rem(first, second), 0)
+        return [self._b.select(self.bitwise_and(differ, inexact), self.sub(quotient, 1), quotient)]
 
     @idiom("x % y", "arith.remsi", "arith.select", group="elementwise", traits=("elementwise", "pure"))
     def remainder(self, x: Operand, y: Operand) -> Value:
@@ -456,11 +501,14 @@ class ElementwiseIdioms(Idioms):
             i32
         """
         first, second = self._at_jit(x, y, "remainder")
+        return self._b._inlined("remainder", (first, second), self._integer_remainder)[0]
+
+    def _integer_remainder(self, first: Value, second: Value) -> Sequence[Value]:
         second = self.where(self.eq(second, 0), 1, second)
         truncated = self.rem(first, second)
         inexact = self.ne(truncated, 0)
         flips = self.ne(self.lt(truncated, 0), self.lt(second, 0))
-        return self._b.select(self.bitwise_and(flips, inexact), self.add(truncated, second), truncated)
+        return [self._b.select(self.bitwise_and(flips, inexact), self.add(truncated, second), truncated)]
 
     @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))
     def cdiv(self, x: Value, n: int) -> Value:

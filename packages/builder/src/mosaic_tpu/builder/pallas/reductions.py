@@ -17,13 +17,21 @@ type Axis = int | Sequence[int] | None
 class ReductionIdioms(Idioms):
     """`jnp` reductions, with Pallas's dense start values and its detour to a scalar."""
 
-    def _reduce(self, name: str, x: Value, axis: Axis, keepdims: bool, kinds: tuple[str, str], start: tuple[Number, Number]) -> Value:
+    def _reduce(
+        self, name: str, x: Value, axis: Axis, keepdims: bool, kinds: tuple[str, str], start: tuple[Number, Number]
+    ) -> Value:
         self._b._use_vector(x, name)
         if not (x.dtype.is_float or x.dtype is dt.i32):
-            self._b.fail(UnsupportedOpError, f"Pallas reduces floats and i32, not {x.dtype}", op=name, operands=[x],
-                         hint="cast to i32 or f32 first")  # fmt: skip
+            self._b.fail(
+                UnsupportedOpError,
+                f"Pallas reduces floats and i32, not {x.dtype}",
+                op=name,
+                operands=[x],
+                hint="cast to i32 or f32 first",
+            )
         axes = tuple(range(x.rank)) if axis is None else tuple(sorted(self._axes(axis, x.rank, name, x)))
         kind, value = (kinds[1], start[1]) if x.dtype.is_float else (kinds[0], start[0])
+        keepdims = self._b._flag(keepdims, name, "keepdims")
         if len(axes) == x.rank and not keepdims:
             return self._to_scalar(x, kind, value)
         if len(axes) == x.rank:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import IrValue
 from mosaic_tpu.builder._registry import idiom
@@ -12,6 +15,8 @@ from mosaic_tpu.builder.pallas._base import Idioms
 from mosaic_tpu.builder.views import Bitcast, Index, RefView, Reshape, Slice, Transform, parse_index
 
 type RefLike = Value | RefView
+#: A view without its values: static slices, reshapes, bitcasts, ``None`` for an index, and the rank that ends an index.
+type Structure = tuple[Any, ...]
 #: Constants made ahead, by the number of the transform and then by dimension.
 type Hoisted = dict[int, list[Value | None]]
 
@@ -59,6 +64,47 @@ class RefIdioms(Idioms):
             ref = self._apply(ref, transform, None if hoisted is None else hoisted.get(number))
         return ref
 
+    def _split(self, view: RefView) -> tuple[Structure, list[Value]]:
+        """A view as its structure, which decides the ops it becomes, and the values in it.
+
+        Static indices become constants here, where Pallas makes them: before it emits any view.
+        """
+        values = [view.ref]
+        structure: list[object] = []
+        for transform in view.transforms:
+            if not isinstance(transform, Index):
+                structure.append(transform)
+                continue
+            for entry in transform.entries:
+                if isinstance(entry, Slice):
+                    dynamic = [v for v in (entry.start, entry.size) if isinstance(v, Value)]
+                    values += dynamic
+                    structure.append((entry.start, entry.size, entry.stride) if not dynamic else _dynamic(entry))
+                else:
+                    values.append(entry if isinstance(entry, Value) else self._const(entry, dt.i32))
+                    structure.append(None)
+            structure.append(len(transform.entries))
+        return tuple(structure), values
+
+    def _join(self, structure: Structure, values: Iterator[Value]) -> RefView:
+        """The view of a structure on other values."""
+        ref = next(values)
+        transforms: list[Transform] = []
+        entries: list[Slice | Value | int] = []
+        for part in structure:
+            match part:
+                case None:
+                    entries.append(next(values))
+                case int():
+                    transforms.append(Index(tuple(entries)))
+                    entries = []
+                case (start, size, stride):
+                    first = next(values) if start is Value else start
+                    entries.append(Slice(first, next(values) if size is Value else size, stride))
+                case _:
+                    transforms.append(part)
+        return RefView(ref, tuple(transforms))
+
     def _apply(self, ref: Value, transform: Transform, offsets: list[Value | None] | None = None) -> Value:
         match transform:
             case Index():
@@ -83,9 +129,7 @@ class RefIdioms(Idioms):
             shape = tuple(s for s, q in zip(sliced._info.shape, index.squeezed, strict=True) if not q)
             return b._view("tpu.memref_squeeze", sliced, shape) if index.drops else sliced
         sliced_info, squeezed_info = b.types.sliced(ref._info, index.sizes, index.squeezed)  # pyright: ignore[reportArgumentType]
-        sliced = b._emit(
-            "tpu.memref_slice", sliced_info, [ref._ir, *starts], b._slice_attributes(len(starts), 0)
-        )
+        sliced = b._emit("tpu.memref_slice", sliced_info, [ref._ir, *starts], b._slice_attributes(len(starts), 0))
         return b._emit("tpu.memref_squeeze", squeezed_info, [sliced._ir]) if index.drops else sliced
 
     def _offset(self, start: Value | int, hoisted: Value | None) -> IrValue:
@@ -156,7 +200,13 @@ class RefIdioms(Idioms):
         base, found = self._access(ref, index, "load")
         if base._info.space is MemorySpace.SMEM:
             if found.shape:
-                b.fail(ShapeError, "only scalars can be loaded from smem", op="load", operands=[base], hint="index every dimension")
+                b.fail(
+                    ShapeError,
+                    "only scalars can be loaded from smem",
+                    op="load",
+                    operands=[base],
+                    hint="index every dimension",
+                )
             return b._emit("memref.load", b.types.scalar(base.dtype), [base._ir, *self._starts(found)])
         self._vmem(base, "load")
         loaded = self._load_block(base, found, self._starts(found))
@@ -169,13 +219,20 @@ class RefIdioms(Idioms):
     def _vmem(self, ref: Value, op: str) -> None:
         space = ref._info.space
         if space is not MemorySpace.VMEM and space is not MemorySpace.VMEM_SHARED:
-            self._b.fail(MemorySpaceError, f"{space.value if space else '?'} refs cannot be read or written directly", op=op,
-                         operands=[ref], hint="copy to vmem with b.pallas.async_copy")  # fmt: skip
+            self._b.fail(
+                MemorySpaceError,
+                f"{space.value if space else '?'} refs cannot be read or written directly",
+                op=op,
+                operands=[ref],
+                hint="copy to vmem with b.pallas.async_copy",
+            )
 
     def _load_block(self, base: Value, index: Index, starts: list[IrValue]) -> Value:
         b = self._b
         if not index.static:
-            b.fail(ShapeError, "loads need static sizes", op="load", operands=[base], hint="only DMAs take run-time sizes")
+            b.fail(
+                ShapeError, "loads need static sizes", op="load", operands=[base], hint="only DMAs take run-time sizes"
+            )
         info = b.types.vector(index.sizes, base._info.dtype)  # pyright: ignore[reportArgumentType]
         if index.steps:
             return b._emit("tpu.strided_load", info, [base._ir, *starts], {"strides": b.types.dense(index.strides, 32)})
@@ -216,8 +273,12 @@ class RefIdioms(Idioms):
             mask = mask if mask is None else b.shape_cast(mask, dead.shape)
         if found.steps:
             if mask is not None:
-                b.fail(ShapeError, "masked stores have no strides", op="store", operands=[base], hint="store unmasked rows")
-            b._emit_void("tpu.strided_store", [stored._ir, base._ir, *starts], {"strides": b.types.dense(found.strides, 32)})
+                b.fail(
+                    ShapeError, "masked stores have no strides", op="store", operands=[base], hint="store unmasked rows"
+                )
+            b._emit_void(
+                "tpu.strided_store", [stored._ir, base._ir, *starts], {"strides": b.types.dense(found.strides, 32)}
+            )
             return
         self._emit_store(base, stored, starts, mask)
 
@@ -236,31 +297,65 @@ class RefIdioms(Idioms):
         if not isinstance(value, Value):
             value = b.pallas.full(index.shape, value, base.dtype)
         if not value.is_vector:
-            b.fail(KindError, "scalars cannot be stored to vmem", op="store", operands=[base, value],
-                   hint="b.pallas.full(shape, value, dtype) makes a vector")  # fmt: skip
+            b.fail(
+                KindError,
+                "scalars cannot be stored to vmem",
+                op="store",
+                operands=[base, value],
+                hint="b.pallas.full(shape, value, dtype) makes a vector",
+            )
         if value.shape != index.shape:
-            b.fail(ShapeError, f"the slice has shape {index.shape}, the value {value.shape}", op="store",
-                   operands=[base, value], hint="b.pallas.broadcast_to(value, shape)")  # fmt: skip
+            b.fail(
+                ShapeError,
+                f"the slice has shape {index.shape}, the value {value.shape}",
+                op="store",
+                operands=[base, value],
+                hint="b.pallas.broadcast_to(value, shape)",
+            )
         if value.dtype.mlir != base.dtype.mlir:
-            b.fail(DTypeError, f"the ref holds {base.dtype}, the value {value.dtype}", op="store", operands=[base, value])
+            b.fail(
+                DTypeError, f"the ref holds {base.dtype}, the value {value.dtype}", op="store", operands=[base, value]
+            )
         return value
 
     def _check_mask(self, base: Value, stored: Value, mask: Value) -> None:
-        self._check("store", mask)
+        self._value(mask, "store")
         if mask.dtype is not dt.i1 or mask.shape != stored.shape:
-            self._b.fail(ShapeError, f"the mask must be i1 of shape {stored.shape}", op="store", operands=[base, mask],
-                         hint="compare values of that shape")  # fmt: skip
+            self._b.fail(
+                ShapeError,
+                f"the mask must be i1 of shape {stored.shape}",
+                op="store",
+                operands=[base, mask],
+                hint="compare values of that shape",
+            )
         if base.dtype.bits != 32:
-            self._b.fail(DTypeError, "masked stores need 32-bit elements", op="store", operands=[base, mask],
-                         hint="load, select and store instead")  # fmt: skip
+            self._b.fail(
+                DTypeError,
+                "masked stores need 32-bit elements",
+                op="store",
+                operands=[base, mask],
+                hint="load, select and store instead",
+            )
 
     def _store_scalar(self, base: Value, index: Index, value: Operand, mask: Value | None) -> None:
         b = self._b
         if mask is not None or index.shape:
-            b.fail(ShapeError, "only single scalars are stored to smem", op="store", operands=[base], hint="index every dimension")
+            b.fail(
+                ShapeError,
+                "only single scalars are stored to smem",
+                op="store",
+                operands=[base],
+                hint="index every dimension",
+            )
         scalar = value if isinstance(value, Value) else self._const(*b._number(value, base.dtype))
         if scalar.is_shaped or scalar.dtype.mlir != base.dtype.mlir:
             b.fail(DTypeError, f"needs a scalar {base.dtype}", op="store", operands=[base, scalar])
         starts = self._starts(index)
         b._emit("memref.load", b.types.scalar(base.dtype), [base._ir, *starts])
         b._emit_void("memref.store", [scalar._ir, base._ir, *starts])
+
+
+def _dynamic(entry: Slice) -> tuple[object, object, int]:
+    """A slice with `Value` in the place of what is known at run time only."""
+    start, size = (Value if isinstance(v, Value) else v for v in (entry.start, entry.size))
+    return start, size, entry.stride

@@ -118,8 +118,13 @@ class ShapeIdioms(Idioms):
         self._value(x, "squeeze")
         at = [d for d, s in enumerate(x.shape) if s == 1] if axis is None else self._axes(axis, x.rank, "squeeze", x)
         if any(x.shape[a] != 1 for a in at):
-            self._b.fail(ShapeError, f"axes {axis} are not all of size 1", op="squeeze", operands=[x],
-                         hint="only dimensions of size 1 can be dropped")  # fmt: skip
+            self._b.fail(
+                ShapeError,
+                f"axes {axis} are not all of size 1",
+                op="squeeze",
+                operands=[x],
+                hint="only dimensions of size 1 can be dropped",
+            )
         if not at:
             return x
         shape = tuple(s for d, s in enumerate(x.shape) if d not in at)
@@ -140,8 +145,13 @@ class ShapeIdioms(Idioms):
         low, high = b._ints(start, "slice", "starts"), b._ints(limit, "slice", "limits")
         steps = (1,) * len(low) if strides is None else b._ints(strides, "slice", "strides")
         if not len(low) == len(high) == len(steps) == x.rank or any(s < 1 for s in steps):
-            b.fail(ArityError, f"starts {low}, limits {high}, strides {steps}", op="slice", operands=[x],
-                   hint="one entry a dimension; strides are positive")  # fmt: skip
+            b.fail(
+                ArityError,
+                f"starts {low}, limits {high}, strides {steps}",
+                op="slice",
+                operands=[x],
+                hint="one entry a dimension; strides are positive",
+            )
         sizes = [-(-(to - at) // by) for at, to, by in zip(low, high, steps, strict=True)]
         return b.extract_strided_slice(x, low, sizes, strides)
 
@@ -165,8 +175,13 @@ class ShapeIdioms(Idioms):
         if any(isinstance(n, Value) for n in (*starts, *found.sizes)) or any(
             isinstance(e, Slice) and e.stride != 1 for e in found.entries
         ):
-            self._b.fail(KindError, "vectors are indexed with ints and slices without steps", op="index", operands=[x],
-                         hint="load that part from the ref instead: ref[b.pallas.ds(start, size)]")  # fmt: skip
+            self._b.fail(
+                KindError,
+                "vectors are indexed with ints and slices without steps",
+                op="index",
+                operands=[x],
+                hint="load that part from the ref instead: ref[b.pallas.ds(start, size)]",
+            )
         part = x if found.sizes == x.shape else self._b.extract_strided_slice(x, starts, found.sizes)  # pyright: ignore[reportArgumentType]
         dropped = [d for d, gone in enumerate(found.squeezed) if gone]
         if dropped:

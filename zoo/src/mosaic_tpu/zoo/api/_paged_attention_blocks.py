@@ -49,7 +49,7 @@ def shrink_to_vmem(cfg: RaggedPagedAttentionConfig, *, pages: bool, queries: boo
     budget = cfg.vmem_limit_bytes or DEFAULT_VMEM
     while vmem_bytes(cfg) > budget:
         p, q = cfg.num_kv_pages_per_block, cfg.num_queries_per_block
-        if pages and p > 1 and (p * cfg.page_size > MIN_KV_TOKENS or not queries or q == 1):
+        if pages and p // 2 * cfg.page_size > 1 and (p * cfg.page_size > MIN_KV_TOKENS or not queries or q == 1):
             cfg = replace(cfg, num_kv_pages_per_block=p // 2)
         elif queries and q > 1:
             cfg = replace(cfg, num_queries_per_block=q // 2)
