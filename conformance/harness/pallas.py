@@ -27,7 +27,7 @@ import jax.export
 #     If it moves: what `_lower_to_custom_call_config` is given as `ir_version`.
 from jax._src import tpu_custom_call, tpu_info
 from jaxlib.mlir import ir
-from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.dialects import sdy, stablehlo
 
 from conformance.harness import levels
 
@@ -127,6 +127,7 @@ def calls_in(stablehlo_text: str) -> list[PallasCall]:
     """Every custom call to the TPU compiler in a StableHLO module, whoever emitted it, in order of the text."""
     context = levels.new_context()
     stablehlo.register_dialect(context)
+    sdy.register_dialect(context)  # shardings, in programs for several devices
     with context:
         module = ir.Module.parse(stablehlo_text)
         return [_read(op, stablehlo_text) for op in _operations(module.operation) if _is_call(op)]

@@ -101,8 +101,12 @@ def refuses() -> Refuses:
         message = str(caught.value)
         for text in texts:
             assert text in message, f"{text!r} is not in:\n{message}"
-        mine = [f for f in traceback.extract_tb(caught.tb) if f.filename != __file__ and Path(f.filename).parent == HERE]
-        assert f"  at: {mine[-1].filename}:{mine[-1].lineno}\n" in message, f"another line than {mine[-1]} in:\n{message}"
+        mine = [
+            f for f in traceback.extract_tb(caught.tb) if f.filename != __file__ and Path(f.filename).parent == HERE
+        ]
+        assert f"  at: {mine[-1].filename}:{mine[-1].lineno}\n" in message, (
+            f"another line than {mine[-1]} in:\n{message}"
+        )
         assert re.search(rf"^  hint: .*{re.escape(hint)}", message, re.MULTILINE), f"no such hint in:\n{message}"
 
     return check

@@ -125,7 +125,9 @@ BAD_OPTIONS = [
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "error", "text"), BAD_OPTIONS, ids=[f"{n}-{'-'.join(o)}-{i}" for i, (n, o, *_) in enumerate(BAD_OPTIONS)]
+    ("name", "options", "error", "text"),
+    BAD_OPTIONS,
+    ids=[f"{n}-{'-'.join(o)}-{i}" for i, (n, o, *_) in enumerate(BAD_OPTIONS)],
 )
 def test_options_that_do_not_fit_are_refused(
     name: str, options: dict[str, Any], error: type, text: str, refuses: Refuses

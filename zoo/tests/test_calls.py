@@ -107,5 +107,5 @@ def test_debug_prints_the_kernel(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_traced_option_is_refused() -> None:
-    with pytest.raises(InputError, match="sm_scale.*\n.*\n.*part of the program"):
+    with pytest.raises(InputError, match=r"sm_scale.*\n.*\n.*part of the program"):
         jax.eval_shape(lambda s, **a: zoo.ragged_paged_attention(**a, sm_scale=s), jnp.float32(1), **attention_arrays())

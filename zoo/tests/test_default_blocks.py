@@ -17,7 +17,9 @@ from mosaic_tpu.zoo.kernels import ragged_paged_attention as rpa
 
 from .conftest import array, attention_arrays, delta_net_arrays, matmul_arrays
 
-slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+slow = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 sizes = st.one_of(st.integers(1, 700), st.sampled_from([1024, 1536, 2048, 4096, 14336]))
 dtypes = st.sampled_from(["float32", "bfloat16", "float16", "int8", "int4", "float8_e4m3fn"])
 

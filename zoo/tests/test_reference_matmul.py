@@ -16,7 +16,10 @@ def test_it_is_the_exact_product(dtype: str) -> None:
     rng = np.random.default_rng(0)
     x, y = (np.asarray(jnp.asarray(rng.integers(-7, 8, shape), dtype)) for shape in ((5, 7), (7, 3)))
     exact = [
-        [float(sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(row, column, strict=True))) for column in y.T]
+        [
+            float(sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(row, column, strict=True)))
+            for column in y.T
+        ]
         for row in x
     ]
     assert matmul(x, y).tolist() == exact

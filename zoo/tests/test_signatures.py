@@ -16,7 +16,9 @@ from mosaic_tpu.zoo.api import gated_delta_net, matmul, ragged_paged_attention
 
 #: Defaults of ours that differ: the wheel has none, or one that need not divide.
 DEFAULTS = {"matmul": {"block_shape": None, "block_k": None}, "ragged_paged_attention": {}}
-PLANS = {module.__name__.rpartition(".")[2]: module.plan for module in (gated_delta_net, matmul, ragged_paged_attention)}
+PLANS = {
+    module.__name__.rpartition(".")[2]: module.plan for module in (gated_delta_net, matmul, ragged_paged_attention)
+}
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:
@@ -32,7 +34,10 @@ def test_parameters_are_the_wheels(name: str, theirs: Callable[..., Any]) -> Non
 
 
 def test_arrays_come_by_position_and_options_by_name() -> None:
-    kinds = {p.kind for p in _parameters(zoo.gated_delta_net)[:7]}, {p.kind for p in _parameters(zoo.gated_delta_net)[7:]}
+    kinds = (
+        {p.kind for p in _parameters(zoo.gated_delta_net)[:7]},
+        {p.kind for p in _parameters(zoo.gated_delta_net)[7:]},
+    )
     assert kinds == ({Parameter.POSITIONAL_OR_KEYWORD}, {Parameter.KEYWORD_ONLY})
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass, replace
 
 import pytest
 
 from mosaic_tpu.builder import Args, Builder, Ref, Scalar, Window, f32, i32
 from mosaic_tpu.builder._compat import ir
+from mosaic_tpu.builder.errors import AttributeValueError, MosaicError
 
 
 def _line_above() -> int:
@@ -124,3 +126,55 @@ def test_locations_leave_the_body(b: Builder, a: Args) -> None:
         pytest.skip("this jaxlib leaves locations inside")
     assert b"test_locations.py" not in taken.body and b"test_locations.py" in taken.debug_locations
     assert b"test_locations.py" in kept.body and kept.debug_locations is None
+
+
+@dataclass(frozen=True)
+class _Config:
+    """Checks itself, as configs of kernels do, and can emit an op."""
+
+    rows: int
+    b: Builder | None = None
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.b is not None:
+            self.b.addf(self.b.lift(1), self.b.lift(1.0))
+
+    def _check(self) -> None:
+        if self.rows < 1:
+            _refuse(f"rows is {self.rows}")
+
+
+def _refuse(summary: str) -> None:
+    raise AttributeValueError(summary)
+
+
+def _place(error: pytest.ExceptionInfo[MosaicError]) -> int:
+    filename, _, line = error.value.location.rpartition(":")
+    assert filename == __file__
+    return int(line)
+
+
+def test_what_a_dataclass_refuses_is_the_line_that_makes_it() -> None:
+    with pytest.raises(AttributeValueError) as caught:
+        _Config(0)
+    assert _place(caught) == _line_above()
+
+
+def test_a_dataclass_replaced_is_made_by_that_line() -> None:
+    cfg = _Config(1)
+    with pytest.raises(AttributeValueError) as caught:
+        replace(cfg, rows=0)
+    assert _place(caught) == _line_above()
+
+
+def test_an_op_emitted_while_a_dataclass_is_made_keeps_its_own_line(b: Builder, a: Args) -> None:
+    with pytest.raises(MosaicError) as caught:
+        _Config(1, b)
+    assert _place(caught) == _Config.__post_init__.__code__.co_firstlineno + 3
+
+
+def test_what_no_dataclass_makes_is_the_line_that_refuses() -> None:
+    with pytest.raises(AttributeValueError) as caught:
+        _refuse("nothing")
+    assert _place(caught) == _refuse.__code__.co_firstlineno + 1

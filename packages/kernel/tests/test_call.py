@@ -150,14 +150,18 @@ def test_an_export_for_a_cpu_is_refused(scale: Any, cfg: Any, x: Any, raises: An
         jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=["tpu", "cpu"], disabled_checks=UNCHECKED)(x)
 
 
-def test_several_platforms_need_something_else_for_the_others(scale: Any, cfg: Any, x: Any, pallas_scale: Any, same_calls: Any, raises: Any) -> None:  # fmt: skip
-    def lower(call: Callable[[Any], Any]) -> str:
-        def program(x: Any) -> Any:
-            return jax.lax.platform_dependent(x, tpu=call, default=lambda x: x * 2)
+@pytest.mark.parametrize("platform", ["cpu", "tpu"])
+def test_a_program_may_choose_something_else_for_another_platform(scale: Any, cfg: Any, x: Any, platform: str) -> None:
+    def program(x: Any) -> Any:
+        return jax.lax.platform_dependent(x, tpu=lambda x: scale(x=x, cfg=cfg), default=lambda x: x * 2)
 
-        return jax.jit(program).trace(x).lower(lowering_platforms=("cpu", "tpu")).as_text()
+    text = jax.jit(program).trace(x).lower(lowering_platforms=(platform,)).as_text()
+    assert len(pallas.calls_in(text)) == (platform == "tpu")
 
-    same_calls(lower(lambda x: scale(x=x, cfg=cfg)), lower(pallas_scale()))
+
+def test_a_program_for_several_platforms_at_once_is_refused_as_pallas_refuses_it(scale: Any, cfg: Any, x: Any, pallas_scale: Any, raises: Any) -> None:  # fmt: skip
+    with pytest.raises(ValueError, match="CPU"):
+        jax.jit(pallas_scale()).trace(x).lower(lowering_platforms=("cpu", "tpu"))
     with raises(NoTPUError, "scale_kernel", "on cpu", hint="platform_dependent"):
         jax.jit(lambda x: scale(x=x, cfg=cfg)).trace(x).lower(lowering_platforms=("cpu", "tpu"))
 

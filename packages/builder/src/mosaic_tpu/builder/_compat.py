@@ -27,7 +27,7 @@ from jaxlib import _jax  # pyright: ignore[reportAttributeAccessIssue, reportUnk
 from jaxlib.mlir import ir as ir
 from jaxlib.mlir._mlir_libs import _tpu_ext
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import TracebackToLocationCache as _TracebackToLocationCache
-from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call as _inlined_func_call
+from jaxlib.mlir._mlir_libs._jax_mlir_ext import inlined_func_call as _inlined_func_call  # pyright: ignore
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
 from jaxlib.mlir.passmanager import PassManager as PassManager
 

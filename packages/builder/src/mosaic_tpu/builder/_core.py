@@ -163,7 +163,7 @@ class Core:
         with self.types.context, self.types.unknown:
             kind = ir.FunctionType.get([i.ir for i in infos], [])  # what it returns is known once it is built
             attributes = {"function_type": ir.TypeAttr.get(kind), "sym_name": self.types.string("template")}
-            function = ir.Operation.create("func.func", attributes=attributes, regions=1, ip=False)
+            function = open_ir.Operation.create("func.func", attributes=attributes, regions=1, ip=False)
             block = function.regions[0].blocks.append(*(i.ir for i in infos))
         outer, outer_ip, line = self._scope, self._ip, self._line
         scope = Scope(cast("Builder", self), block, None)

@@ -79,6 +79,8 @@ def run_kernel(name: str, run: Callable[..., Any], cfg: object, *, verify: bool 
         raise KernelDefinitionError(
             f"run returned a {type(returned).__name__}", op=name, location=where(run), hint="store outputs to their refs, return None"
         )
+    # The final return has no line: it is not the kernel's, and its caller's would make equal configs differ in bytes.
+    builder._line = builder.types.unknown  # pyright: ignore[reportPrivateUsage]
     try:
         return builder.finish(verify=verify)
     except BuilderStateError as error:

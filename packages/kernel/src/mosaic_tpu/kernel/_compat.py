@@ -20,6 +20,7 @@ name                                      why, and what replaces it if it moves
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import jax
@@ -161,6 +162,13 @@ def string_attributes(values: dict[str, str]) -> dict[str, Any]:
 def dict_attribute(values: dict[str, str]) -> Any:
     """An MLIR dictionary of strings."""
     return _mlir.ir.DictAttr.get(string_attributes(values))
+
+
+def no_mesh() -> AbstractContextManager[Any]:
+    """On one device, whatever mesh `jax.set_mesh` has put around."""
+    if jax.sharding.get_abstract_mesh().empty:
+        return nullcontext()
+    return jax.set_mesh(jax.make_mesh((1,), ("alone",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:1]))
 
 
 def result_aval(shape: tuple[int, ...], dtype: Any, operands: tuple[Any, ...]) -> Any:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from mosaic_tpu.kernel.errors import ExtrasError
@@ -89,7 +88,7 @@ class FrozenMapping(Mapping[str, Any]):
     """A read-only mapping that can be hashed, so that extras can key caches."""
 
     def __init__(self, items: Mapping[str, Any]) -> None:
-        self._items = MappingProxyType(dict(items))
+        self._items = dict(items)
 
     def __getitem__(self, key: str) -> Any:
         return self._items[key]
@@ -107,7 +106,7 @@ class FrozenMapping(Mapping[str, Any]):
         return isinstance(other, Mapping) and list(self.items()) == list(other.items())  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
 
     def __repr__(self) -> str:
-        return repr(dict(self._items))
+        return repr(self._items)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -221,7 +221,7 @@ class Kernel[Config]:
 
         program.__name__ = program.__qualname__ = self.name
         shapes = [jax.ShapeDtypeStruct(o.shape, o.dtype.numpy) for o in self.inputs_of(call.cfg)]
-        with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):  # whatever mesh is around
+        with _compat.no_mesh():
             return jax.jit(program).trace(*shapes).lower(lowering_platforms=("tpu",)).as_text()
 
     def _checked_extras(self, cfg: Config, extras: CallExtras | None) -> CallExtras:

@@ -92,7 +92,7 @@ class GatedDeltaNetConfig:
                 hint="each query/key head serves the same number of value heads",
             )
         if self.dtype not in (bf16, f32):
-            raise ConfigError(f"q, k and v have element type {self.dtype!r}", hint="cast them to bf16 or f32")
+            raise ConfigError(f"dtype is {self.dtype!r}", hint="cast q, k and v to bf16 or f32")
         self._check_options()
         self._check_blocks()
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def matmul(x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-    """The product of two matrices, exact for integers as long as sums stay below 2^53.
+    """The product ``x @ y`` of two matrices, exact for integers as long as sums stay below 2^53.
 
     >>> matmul([[1, 2]], [[3], [4]])
     array([[11.]])

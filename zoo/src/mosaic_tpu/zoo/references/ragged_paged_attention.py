@@ -30,8 +30,9 @@ def ragged_paged_attention(
     Arguments: `q [tokens, q_heads, head_dim]`, `kv_pages [pages, page_size, 2 * kv_heads, head_dim]` with K of head h
     at 2h and V at 2h + 1, `kv_lens [seqs]`, `page_indices [seqs, pages_per_seq]`, `cu_q_lens [seqs + 1]`,
     `num_seqs [1]`.
-    Query head h uses KV head h // (q_heads / kv_heads). Hidden keys have no weight, or, where `mask_value` is given,
-    that value added to their logits.
+    Query head h uses KV head h // (q_heads / kv_heads). `soft_cap` is c, and without it, cap(x) = x. K and V are
+    multiplied with `k_scale` and `v_scale` where those are given. Hidden keys have no weight, or, where `mask_value`
+    is given, that value added to their logits.
 
     Returns float64 of the shape of `q`, zero at tokens of no sequence.
 

@@ -66,7 +66,7 @@ class AsyncCopy:
     def _start(self, priority: int) -> None:
         b = self.builder
         if self.source_semaphore is None and self.device_id is None:
-            self._local(("enqueue_dma", priority), lambda *refs: b.enqueue_dma(*refs, priority=priority))
+            self._local(("enqueue_dma", priority), lambda x, y, sem: b.enqueue_dma(x, y, sem, priority=priority))
             return
         source, target, semaphore, source_sem, device = self._operands()
         self.builder.enqueue_dma(
