@@ -28,21 +28,20 @@ def _call(bounds: list[int], value_dim: int = 128) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "options"),
+    ("bounds", "value_dim", "options", "only_twin"),
     [
-        ([0, 20], {}),
-        ([0, 5, 16, 20], {}),
-        ([0, 0, 8, 8, 20, 20], {}),
-        ([3, 10, 17], {"transpose_keys": True}),
-        ([0, 11, 20], {"scale": 0.5, "use_qk_l2norm": True}),
+        ([0, 5, 16, 20], 128, {}, {}),
+        ([0, 0, 8, 8, 20, 20], 40, {}, {}),
+        ([3, 10, 17], 128, {}, {"transpose_keys": True}),
+        ([0, 11, 20], 40, {"scale": 0.5}, {}),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("value_dim", [128, 40])
-def test_the_twin_computes_what_the_reference_does(bounds: list[int], options: dict[str, Any], value_dim: int) -> None:
+def test_the_twin_computes_what_the_reference_does(
+    bounds: list[int], value_dim: int, options: dict[str, Any], only_twin: dict[str, Any]
+) -> None:
     arrays = _call(bounds, value_dim)
-    theirs = twin(*arrays, block_tokens=8, interpret=pltpu.InterpretParams(), **options)
-    options.pop("transpose_keys", None)
+    theirs = twin(*arrays, block_tokens=8, interpret=pltpu.InterpretParams(), **options, **only_twin)
     for got, wanted in zip(theirs, gated_delta_net(*arrays, **options), strict=True):
         # f32: at most 20 steps, each a few roundings of numbers up to 10.
         np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-5)

@@ -98,7 +98,9 @@ def test_with_a_donated_and_aliased_input(scale: Any, cfg: Any, x: Any, pallas_s
     assert "output_operand_alias" in ours
 
 
-def test_64_bit_types_do_not_change_the_call(scale: Any, cfg: Any, x: Any, pallas_scale: Any, tpu_text: Any, same_calls: Any) -> None:  # fmt: skip
+def test_64_bit_types_do_not_change_the_call(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, tpu_text: Any, same_calls: Any
+) -> None:
     with jax.enable_x64(True):
         assert jnp.ones(2).dtype == jnp.float64
         ours = tpu_text(lambda x: scale(x=x, cfg=cfg), x)
@@ -115,7 +117,9 @@ def test_numpy_arrays_and_weakly_typed_ones(scale: Any, cfg: Any, tpu_text: Any)
 @pytest.mark.parametrize(
     ("effects", "calls"), [(SideEffects.PURE, 0), (SideEffects.DATAFLOW, 0), (SideEffects.SIDE_EFFECTING, 1)]
 )
-def test_an_unused_call_stays_if_it_has_side_effects(scale: Any, cfg: Any, x: Any, tpu_text: Any, effects: SideEffects, calls: int) -> None:  # fmt: skip
+def test_an_unused_call_stays_if_it_has_side_effects(
+    scale: Any, cfg: Any, x: Any, tpu_text: Any, effects: SideEffects, calls: int
+) -> None:
     def program(x: Any) -> Any:
         scale(x=x, cfg=cfg, extras=CallExtras(side_effects=effects))
         return x + 1
@@ -126,8 +130,12 @@ def test_an_unused_call_stays_if_it_has_side_effects(scale: Any, cfg: Any, x: An
 # --- export and platforms ------------------------------------------------------------------------------------------
 
 
-def test_an_export_is_pallas_s_at_the_forward_compatible_version(scale: Any, cfg: Any, x: Any, pallas_scale: Any, same_calls: Any) -> None:  # fmt: skip
-    exported = jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=["tpu"], disabled_checks=UNCHECKED)(x)
+def test_an_export_is_pallas_s_at_the_forward_compatible_version(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, same_calls: Any
+) -> None:
+    exported = jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=["tpu"], disabled_checks=UNCHECKED)(
+        x
+    )
     ours = exported.mlir_module()
     same_calls(ours, pallas.lower_to_stablehlo(pallas_scale(), x, forward_compatible=True))
     [call] = pallas.calls_in(ours)
@@ -138,7 +146,9 @@ def test_an_export_is_pallas_s_at_the_forward_compatible_version(scale: Any, cfg
 
 
 def test_an_export_may_be_saved_and_loaded(scale: Any, cfg: Any, x: Any) -> None:
-    exported = jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=["tpu"], disabled_checks=UNCHECKED)(x)
+    exported = jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=["tpu"], disabled_checks=UNCHECKED)(
+        x
+    )
     pytest.importorskip("flatbuffers")
     loaded = jax.export.deserialize(exported.serialize())
     [call] = pallas.calls_in(loaded.mlir_module())
@@ -147,7 +157,9 @@ def test_an_export_may_be_saved_and_loaded(scale: Any, cfg: Any, x: Any) -> None
 
 def test_an_export_for_a_cpu_is_refused(scale: Any, cfg: Any, x: Any, raises: Any) -> None:
     with raises(NoTPUError, "scale_kernel", "on cpu"):
-        jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=["tpu", "cpu"], disabled_checks=UNCHECKED)(x)
+        jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=["tpu", "cpu"], disabled_checks=UNCHECKED)(
+            x
+        )
 
 
 @pytest.mark.parametrize("platform", ["cpu", "tpu"])
@@ -159,7 +171,9 @@ def test_a_program_may_choose_something_else_for_another_platform(scale: Any, cf
     assert len(pallas.calls_in(text)) == (platform == "tpu")
 
 
-def test_a_program_for_several_platforms_at_once_is_refused_as_pallas_refuses_it(scale: Any, cfg: Any, x: Any, pallas_scale: Any, raises: Any) -> None:  # fmt: skip
+def test_a_program_for_several_platforms_at_once_is_refused_as_pallas_refuses_it(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, raises: Any
+) -> None:
     with pytest.raises(ValueError, match="CPU"):
         jax.jit(pallas_scale()).trace(x).lower(lowering_platforms=("cpu", "tpu"))
     with raises(NoTPUError, "scale_kernel", "on cpu", hint="platform_dependent"):

@@ -99,14 +99,14 @@ def test_run_that_leaves_a_region_open(raises: Any) -> None:
 
 
 def test_an_exception_of_run_s_own_is_not_touched() -> None:
-    class Mine(Exception): ...
+    class OwnError(Exception): ...
 
     def run(b: Builder, cfg: int) -> None:
-        raise Mine(cfg)
+        raise OwnError(cfg)
 
     kernel = define(run=run)
     for look in (kernel.emit, kernel.lower, kernel.inputs_of):
-        with pytest.raises(Mine) as caught:
+        with pytest.raises(OwnError) as caught:
             look(8)
         assert caught.value.args == (8,)
 
@@ -161,7 +161,9 @@ def test_no_name(name: Any, raises: Any) -> None:
 
 def test_semaphores_are_no_operands(raises: Any) -> None:
     def run(b: Builder, cfg: int) -> None:
-        b.declare_args({"x": Ref((8,), semaphore, memory_space="semaphore_mem"), "y": Ref((8, 128), f32, role=Role.OUTPUT)})
+        b.declare_args(
+            {"x": Ref((8,), semaphore, memory_space="semaphore_mem"), "y": Ref((8, 128), f32, role=Role.OUTPUT)}
+        )
 
     with raises(KernelDefinitionError, "copy", "'x' holds semaphore", hint="scratch"):
         define(run=run).lower(8)

@@ -28,7 +28,9 @@ def on(mesh: Any) -> jax.ShapeDtypeStruct:
 
 @pytest.mark.parametrize("check_vma", [False, True])
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
-def test_shard_map_lowers_pallas_s_call(scale: Any, cfg: Any, pallas_scale: Any, tpu_text: Any, check_vma: bool, kind: AxisType) -> None:  # fmt: skip
+def test_shard_map_lowers_pallas_s_call(
+    scale: Any, cfg: Any, pallas_scale: Any, tpu_text: Any, check_vma: bool, kind: AxisType
+) -> None:
     mesh = mesh_of(kind)
     varies = {"manual_axis_type": ManualAxisType(varying=frozenset({"rows"}))} if check_vma else {}
     twin = pallas_scale(out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32, **varies))
@@ -81,7 +83,9 @@ def test_a_sharded_program_runs_on_tpus_only(scale: Any, cfg: Any, raises: Any) 
 
 
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
-def test_automatic_partitioning_is_refused_as_pallas_refuses_it(scale: Any, pallas_scale: Any, raises: Any, kind: AxisType) -> None:  # fmt: skip
+def test_automatic_partitioning_is_refused_as_pallas_refuses_it(
+    scale: Any, pallas_scale: Any, raises: Any, kind: AxisType
+) -> None:
     mesh = mesh_of(kind)
     with pytest.raises((NotImplementedError, ValueError), match=r"automatically partitioned|axes to be Manual"):
         jax.jit(pallas_scale(out_shape=ROWS)).trace(on(mesh)).lower(lowering_platforms=("tpu",))

@@ -15,7 +15,10 @@ import pytest
 import mosaic_tpu.kernel
 
 ROOT = Path(__file__).parent.parent
-MODULES = ["mosaic_tpu.kernel", *(f"mosaic_tpu.kernel.{m.name}" for m in pkgutil.iter_modules(mosaic_tpu.kernel.__path__))]
+MODULES = [
+    "mosaic_tpu.kernel",
+    *(f"mosaic_tpu.kernel.{m.name}" for m in pkgutil.iter_modules(mosaic_tpu.kernel.__path__)),
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -14,7 +14,9 @@ from jax.experimental.pallas import tpu as pltpu
 from mosaic_tpu.builder import Builder, Ref, Role, Scalar, SemArray, f32, i32
 from mosaic_tpu.kernel import CallExtras, CostEstimate, Kernel, SideEffects
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*device_id_type:DeprecationWarning", "ignore:.*DeviceIdType:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*device_id_type:DeprecationWarning", "ignore:.*DeviceIdType:DeprecationWarning"
+)
 
 type Same = Callable[..., None]
 
@@ -27,23 +29,30 @@ PARAMETERS: list[tuple[CallExtras, dict[str, Any]]] = [
         CallExtras(collective_id=3, allow_collective_id_without_custom_barrier=True),
         {"collective_id": 3, "allow_collective_id_without_custom_barrier": True},
     ),
-    (CallExtras(collective_id=0, allow_collective_id_without_custom_barrier=True), {
-        "collective_id": 0, "allow_collective_id_without_custom_barrier": True}),  # fmt: skip
+    (
+        CallExtras(collective_id=0, allow_collective_id_without_custom_barrier=True),
+        {"collective_id": 0, "allow_collective_id_without_custom_barrier": True},
+    ),
     (CallExtras(side_effects=SideEffects.PURE), {"has_side_effects": False}),
     (CallExtras(side_effects=SideEffects.SIDE_EFFECTING), {"has_side_effects": True}),
     (
         CallExtras(side_effects=SideEffects.SIDE_EFFECTING),
         {"has_side_effects": pltpu.SideEffectType.SIDE_EFFECTING},
     ),
-    (CallExtras(side_effects=SideEffects.DATAFLOW), {
-        "has_side_effects": pltpu.SideEffectType.DATAFLOW_SIDE_EFFECTING}),  # fmt: skip
+    (
+        CallExtras(side_effects=SideEffects.DATAFLOW),
+        {"has_side_effects": pltpu.SideEffectType.DATAFLOW_SIDE_EFFECTING},
+    ),
     (CallExtras(allow_input_fusion=frozenset({"x"})), {"allow_input_fusion": [True]}),
     (CallExtras(allow_input_fusion=frozenset()), {"allow_input_fusion": [False]}),
     (CallExtras(internal_scratch_in_bytes=4096), {"internal_scratch_in_bytes": 4096}),
     (CallExtras(serialization_format=2), {"serialization_format": 2}),
     (CallExtras(serialization_format=None), {"serialization_format": None}),
     (CallExtras(flags={"a_switch": True, "off": False}), {"flags": {"a_switch": True, "off": False}}),
-    (CallExtras(flags={"an_int": 3, "a_float": 1.5, "small": 1e-9}), {"flags": {"an_int": 3, "a_float": 1.5, "small": 1e-9}}),
+    (
+        CallExtras(flags={"an_int": 3, "a_float": 1.5, "small": 1e-9}),
+        {"flags": {"an_int": 3, "a_float": 1.5, "small": 1e-9}},
+    ),
     (CallExtras(flags={}), {"flags": {}}),
     (CallExtras(shape_invariant_numerics=False), {"shape_invariant_numerics": False}),
     (CallExtras(needs_layout_passes=False), {"needs_layout_passes": False}),
@@ -103,17 +112,23 @@ def _name(value: Any) -> str:
 
 
 @pytest.mark.parametrize(("extras", "parameters"), PARAMETERS, ids=_name)
-def test_a_compiler_parameter_writes_pallas_s_line(scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same, extras: Any, parameters: Any) -> None:  # fmt: skip
+def test_a_compiler_parameter_writes_pallas_s_line(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same, extras: Any, parameters: Any
+) -> None:
     twin = pallas_scale(compiler_params=pltpu.CompilerParams(**parameters))
     same(lambda x: scale(x=x, cfg=cfg, extras=extras), twin, x)
 
 
 @pytest.mark.parametrize(("extras", "arguments"), ARGUMENTS, ids=_name)
-def test_an_argument_of_pallas_call_writes_pallas_s_line(scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same, extras: Any, arguments: Any) -> None:  # fmt: skip
+def test_an_argument_of_pallas_call_writes_pallas_s_line(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same, extras: Any, arguments: Any
+) -> None:
     same(lambda x: scale(x=x, cfg=cfg, extras=extras), pallas_scale(**arguments), x)
 
 
-def test_a_kernel_is_called_what_pallas_call_s_name_says(scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same) -> None:
+def test_a_kernel_is_called_what_pallas_call_s_name_says(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same
+) -> None:
     named = Kernel("another <name>!", scale.config, inputs=("x",), outputs=("y",), run=scale.run)
     same(lambda x: named(x=x, cfg=cfg), pallas_scale(name="another <name>!"), x)
 
@@ -128,12 +143,12 @@ def test_profiles_may_show_another_name_than_the_body_s(scale: Any, cfg: Any) ->
 
 @pytest.mark.parametrize("space", ["HBM", "VMEM", "SMEM"])
 @pytest.mark.parametrize("aliased", [False, True])
-def test_an_operand_s_memory_space_may_be_an_extra(scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same, space: str, aliased: bool) -> None:  # fmt: skip
+def test_an_operand_s_memory_space_may_be_an_extra(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same, space: str, aliased: bool
+) -> None:
     constrain = pltpu.with_memory_space_constraint
     twin = pallas_scale(**({"input_output_aliases": {0: 0}} if aliased else {}))
-    extras = CallExtras(
-        input_memory_spaces={"x": space.lower()}, output_operand_aliases={"y": "x"} if aliased else {}
-    )
+    extras = CallExtras(input_memory_spaces={"x": space.lower()}, output_operand_aliases={"y": "x"} if aliased else {})
     same(
         lambda x: scale(x=x, cfg=cfg, extras=extras),
         lambda x: twin(constrain(x, getattr(pltpu, space))),
@@ -142,7 +157,9 @@ def test_an_operand_s_memory_space_may_be_an_extra(scale: Any, cfg: Any, x: Any,
 
 
 @pytest.mark.parametrize("space", ["HBM", "VMEM", "SMEM"])
-def test_an_operand_s_memory_space_may_be_a_constraint_of_the_program(scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same, space: str) -> None:  # fmt: skip
+def test_an_operand_s_memory_space_may_be_a_constraint_of_the_program(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, same: Same, space: str
+) -> None:
     def constrain(x: Any) -> Any:
         return pltpu.with_memory_space_constraint(x, getattr(pltpu, space))
 
@@ -202,15 +219,25 @@ def split_twin(x: Any, y: Any, **options: Any) -> Any:
         (CallExtras(output_operand_aliases={"p": "x"}), {"input_output_aliases": {0: 0}}),
         (CallExtras(output_operand_aliases={"q": "x", "p": "y"}), {"input_output_aliases": {0: 1, 1: 0}}),
         (CallExtras(output_operand_aliases={"p": "y", "q": "x"}), {"input_output_aliases": {1: 0, 0: 1}}),
-        (CallExtras(allow_input_fusion=frozenset({"y"})), {
-            "compiler_params": pltpu.CompilerParams(allow_input_fusion=[False, True])}),  # fmt: skip
-        (CallExtras(output_memory_spaces={"q": "hbm"}), {
-            "out_shape": (jax.ShapeDtypeStruct((8, 128), jnp.float32), pltpu.HBM((8, 128), jnp.float32))}),  # fmt: skip
-        (CallExtras(output_memory_spaces={"p": "vmem", "q": "hbm"}), {
-            "out_shape": (pltpu.VMEM((8, 128), jnp.float32), pltpu.HBM((8, 128), jnp.float32))}),  # fmt: skip
-        (CallExtras(output_memory_spaces={"q": "hbm"}, output_operand_aliases={"q": "x"}), {
-            "out_shape": (jax.ShapeDtypeStruct((8, 128), jnp.float32), pltpu.HBM((8, 128), jnp.float32)),
-            "input_output_aliases": {0: 1}}),  # fmt: skip
+        (
+            CallExtras(allow_input_fusion=frozenset({"y"})),
+            {"compiler_params": pltpu.CompilerParams(allow_input_fusion=[False, True])},
+        ),
+        (
+            CallExtras(output_memory_spaces={"q": "hbm"}),
+            {"out_shape": (jax.ShapeDtypeStruct((8, 128), jnp.float32), pltpu.HBM((8, 128), jnp.float32))},
+        ),
+        (
+            CallExtras(output_memory_spaces={"p": "vmem", "q": "hbm"}),
+            {"out_shape": (pltpu.VMEM((8, 128), jnp.float32), pltpu.HBM((8, 128), jnp.float32))},
+        ),
+        (
+            CallExtras(output_memory_spaces={"q": "hbm"}, output_operand_aliases={"q": "x"}),
+            {
+                "out_shape": (jax.ShapeDtypeStruct((8, 128), jnp.float32), pltpu.HBM((8, 128), jnp.float32)),
+                "input_output_aliases": {0: 1},
+            },
+        ),
     ],
     ids=_name,
 )

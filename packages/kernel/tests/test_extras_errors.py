@@ -77,7 +77,9 @@ def test_a_malformed_cost(number: Any, raises: Any) -> None:
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
-def test_a_name_the_kernel_does_not_have(scale: Any, cfg: Any, x: Any, extras: Any, found: str, known: str, raises: Any) -> None:  # fmt: skip
+def test_a_name_the_kernel_does_not_have(
+    scale: Any, cfg: Any, x: Any, extras: Any, found: str, known: str, raises: Any
+) -> None:
     for use in (
         lambda: scale(x=x, cfg=cfg, extras=extras),
         lambda: scale.lower(cfg, extras=extras),
@@ -105,7 +107,9 @@ def test_what_is_no_extras(scale: Any, cfg: Any, raises: Any) -> None:
 def test_an_alias_in_two_memories(scale: Any, cfg: Any, x: Any, raises: Any) -> None:
     spaces = {"input_memory_spaces": {"x": "hbm"}, "output_memory_spaces": {"y": "vmem"}}
     scale.lower(cfg, extras=CallExtras(**spaces))
-    with raises(ExtrasError, "scale_kernel", "'x' and its alias 'y' are placed in hbm and vmem", hint="one memory space"):
+    with raises(
+        ExtrasError, "scale_kernel", "'x' and its alias 'y' are placed in hbm and vmem", hint="one memory space"
+    ):
         scale.lower(cfg, extras=CallExtras(**spaces, output_operand_aliases={"y": "x"}))
 
 
@@ -152,7 +156,9 @@ def test_extras_are_compared_by_value_and_cannot_change() -> None:
     assert CallExtras(allow_input_fusion={"x"}) == CallExtras(allow_input_fusion=("x",))  # type: ignore[arg-type]
 
 
-def test_flags_that_are_equal_but_not_the_same_write_their_own_lines(scale: Any, cfg: Any, x: Any, tpu_text: Any) -> None:
+def test_flags_that_are_equal_but_not_the_same_write_their_own_lines(
+    scale: Any, cfg: Any, x: Any, tpu_text: Any
+) -> None:
     def program(x: Any) -> Any:
         return [scale(x=x, cfg=cfg, extras=CallExtras(flags={"f": value})) for value in (1, True, 1.0)]
 

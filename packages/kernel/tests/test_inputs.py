@@ -69,7 +69,9 @@ def test_a_random_key(scale: Any, cfg: Any, raises: Any) -> None:
     ids=lambda v: v if isinstance(v, str) else "",
 )
 def test_what_is_no_array(scale: Any, cfg: Any, given: Any, kind: str, raises: Any) -> None:
-    with raises(InputError, "scale_kernel", f"'x' is a {kind}, the config says f32[16, 128]", hint="jnp.asarray(x, 'float32')"):
+    with raises(
+        InputError, "scale_kernel", f"'x' is a {kind}, the config says f32[16, 128]", hint="jnp.asarray(x, 'float32')"
+    ):
         scale(x=given, cfg=cfg)
 
 
@@ -160,10 +162,28 @@ def test_a_config_with_a_traced_member(deep: Any, raises: Any) -> None:
 
 @pytest.mark.parametrize(
     "member",
-    [None, True, 1, 1.5, float("nan"), "text", b"bytes", (1, (2.0,)), frozenset({1}), jnp.float32, np.dtype("int8"), f32,
-     Role.INPUT, Deep(), int, len, np.float32(2), slice(1, 2)],
+    [
+        None,
+        True,
+        1,
+        1.5,
+        float("nan"),
+        "text",
+        b"bytes",
+        (1, (2.0,)),
+        frozenset({1}),
+        jnp.float32,
+        np.dtype("int8"),
+        f32,
+        Role.INPUT,
+        Deep(),
+        int,
+        len,
+        np.float32(2),
+        slice(1, 2),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_config_with_members_that_cannot_change(deep: Any, member: Any) -> None:
     assert deep.lower(Deep(anything=member)).body == deep.lower(Deep()).body
 

@@ -20,7 +20,10 @@ from mosaic_tpu.kernel import CallExtras, Kernel
 def test_raw_text_has_an_op_for_each_that_was_emitted(scale: Any, cfg: Any) -> None:
     raw = scale.emit(cfg, canonical=False)
     assert raw.count("vector.load") == 2  # a store reads what it overwrites, as in Pallas
-    assert levels.to_text(scale.lower(cfg).body).replace(" attributes {stable_mosaic.version = 15 : i64}", "").strip() == raw.strip()
+    assert (
+        levels.to_text(scale.lower(cfg).body).replace(" attributes {stable_mosaic.version = 15 : i64}", "").strip()
+        == raw.strip()
+    )
 
 
 def test_canonical_text_is_the_default_and_has_no_dead_ops(scale: Any, cfg: Any) -> None:
@@ -107,7 +110,9 @@ def test_the_name_is_sanitized_as_pallas_does(scale: Any, cfg: Any) -> None:
 
 
 def test_a_kernel_s_own_extras_may_be_replaced(scale: Any, cfg: Any) -> None:
-    kernel = Kernel("k", scale.config, inputs=("x",), outputs=("y",), run=scale.run, extras=CallExtras(vmem_limit_bytes=1))
+    kernel = Kernel(
+        "k", scale.config, inputs=("x",), outputs=("y",), run=scale.run, extras=CallExtras(vmem_limit_bytes=1)
+    )
     assert "scoped_memory_configs" in kernel.lower(cfg).config
     assert "scoped_memory_configs" not in kernel.lower(cfg, extras=CallExtras()).config
 

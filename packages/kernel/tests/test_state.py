@@ -21,7 +21,9 @@ needs_unzip = pytest.mark.skipif(not UNZIPS, reason="this JAX keeps locations in
 
 
 @needs_unzip
-def test_locations_stay_or_leave_as_jax_is_configured(scale: Any, cfg: Any, x: Any, pallas_scale: Any, tpu_text: Any, same_calls: Any) -> None:  # fmt: skip
+def test_locations_stay_or_leave_as_jax_is_configured(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, tpu_text: Any, same_calls: Any
+) -> None:
     outside = scale.lower(cfg)
     assert outside.debug_locations
     with jax_config.jax_mosaic_unzip_debug_locations(False):
@@ -36,7 +38,9 @@ def test_locations_stay_or_leave_as_jax_is_configured(scale: Any, cfg: Any, x: A
     assert scale.lower(cfg).body == outside.body
 
 
-def test_with_a_tpu_the_body_has_the_newest_version(scale: Any, cfg: Any, x: Any, pallas_scale: Any, tpu_text: Any, same_calls: Any, monkeypatch: Any) -> None:  # fmt: skip
+def test_with_a_tpu_the_body_has_the_newest_version(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, tpu_text: Any, same_calls: Any, monkeypatch: Any
+) -> None:
     without = scale.lower(cfg)
     assert without.ir_version == 15
     same_calls(tpu_text(lambda x: scale(x=x, cfg=cfg), x), tpu_text(pallas_scale(), x))

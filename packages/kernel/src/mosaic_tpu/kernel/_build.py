@@ -77,7 +77,10 @@ def run_kernel(name: str, run: Callable[..., Any], cfg: object, *, verify: bool 
     returned = run(builder, cfg)
     if returned is not None:
         raise KernelDefinitionError(
-            f"run returned a {type(returned).__name__}", op=name, location=where(run), hint="store outputs to their refs, return None"
+            f"run returned a {type(returned).__name__}",
+            op=name,
+            location=where(run),
+            hint="store outputs to their refs, return None",
         )
     # The final return has no line: it is not the kernel's, and its caller's would make equal configs differ in bytes.
     builder._line = builder.types.unknown  # pyright: ignore[reportPrivateUsage]
@@ -96,7 +99,9 @@ def check_core(name: str, module: MosaicModule) -> None:
         if "tpu.core_type" in attributes:
             core = str(attributes["tpu.core_type"])
             if "sc_" in core:
-                raise UnsupportedOpError(f"a kernel for {core} cannot be called", op=name, hint="look at it with kernel.emit(cfg)")
+                raise UnsupportedOpError(
+                    f"a kernel for {core} cannot be called", op=name, hint="look at it with kernel.emit(cfg)"
+                )
 
 
 def operands_of(
@@ -109,6 +114,7 @@ def operands_of(
         signature.with_role(Role.OUTPUT),
     )
     found: list[tuple[Operand, ...]] = []
+    kinds = {"inputs": "scalar_prefetch and input", "outputs": "output"}
     for what, names, arguments in zip(("inputs", "outputs"), (inputs, outputs), declared, strict=True):
         if len(names) != len(arguments):
             raise KernelDefinitionError(
@@ -116,12 +122,15 @@ def operands_of(
                 f"({', '.join(a.name for a in arguments)})",
                 op=name,
                 location=where(run),
-                hint=f"name every declared {'scalar_prefetch and input' if what == 'inputs' else 'output'} ref, in order",
+                hint=f"name every declared {kinds[what]} ref, in order",
             )
         for a in arguments:
             if a.info.dtype.numpy is None:
                 raise KernelDefinitionError(
-                    f"{a.name!r} holds {a.info.dtype}", op=name, location=where(run), hint="inputs and outputs are arrays: make it scratch"
+                    f"{a.name!r} holds {a.info.dtype}",
+                    op=name,
+                    location=where(run),
+                    hint="inputs and outputs are arrays: make it scratch",
                 )
         found.append(
             tuple(

@@ -168,7 +168,9 @@ def no_mesh() -> AbstractContextManager[Any]:
     """On one device, whatever mesh `jax.set_mesh` has put around."""
     if jax.sharding.get_abstract_mesh().empty:
         return nullcontext()
-    return jax.set_mesh(jax.make_mesh((1,), ("alone",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:1]))
+    return jax.set_mesh(
+        jax.make_mesh((1,), ("alone",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:1])
+    )
 
 
 def result_aval(shape: tuple[int, ...], dtype: Any, operands: tuple[Any, ...]) -> Any:

@@ -20,7 +20,9 @@ def check_class(name: str, config: object) -> None:
         raise KernelDefinitionError(f"config is {config!r}, not a class", op=name, hint=_FROZEN)
     if dataclasses.is_dataclass(config):
         if not _is_frozen(config):
-            raise KernelDefinitionError(f"{config.__name__} is a dataclass that can change", op=name, hint="@dataclass(frozen=True)")
+            raise KernelDefinitionError(
+                f"{config.__name__} is a dataclass that can change", op=name, hint="@dataclass(frozen=True)"
+            )
     elif config.__hash__ is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise KernelDefinitionError(f"{config.__name__} cannot be hashed", op=name, hint=_FROZEN)
     elif config.__hash__ is object.__hash__:
@@ -49,7 +51,9 @@ def exact(name: str, value: Any, path: str = "cfg") -> Hashable:
         fields = dataclasses.fields(value)
         return type(value), *(exact(name, getattr(value, f.name), f"{path}.{f.name}") for f in fields)
     if isinstance(value, jax.Array):
-        raise ConfigError(f"{path} is an array", op=name, hint="arrays are inputs of the call; a config holds what is known before it")
+        raise ConfigError(
+            f"{path} is an array", op=name, hint="arrays are inputs of the call; a config holds what is known before it"
+        )
     try:
         hash(value)
     except TypeError:

@@ -6,7 +6,7 @@ from mosaic_tpu.builder.errors import MosaicError
 
 
 class KernelDefinitionError(MosaicError, TypeError):
-    """A `Kernel` is defined inconsistently: the signature of ``run``, its config class, or its input and output names."""
+    """A `Kernel` is defined inconsistently: the signature of ``run``, its config class, or its names."""
 
 
 class ConfigError(MosaicError, ValueError):

@@ -195,7 +195,9 @@ class CallExtras:
             if (value := getattr(self, name)) is not None and not _is_int(value, least):
                 raise _wrong(name, value, f"an int of at least {least}, or None")
         if not isinstance(self.cost_estimate, CostEstimate | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _wrong("cost_estimate", self.cost_estimate, "CostEstimate(flops=…, transcendentals=…, bytes_accessed=…)")
+            raise _wrong(
+                "cost_estimate", self.cost_estimate, "CostEstimate(flops=…, transcendentals=…, bytes_accessed=…)"
+            )
 
     def _check_texts(self) -> None:
         for name in _MAPPINGS:
@@ -208,11 +210,17 @@ class CallExtras:
                 raise _wrong(name, dict(value), "a mapping from names to strings")  # pyright: ignore[reportUnknownArgumentType]
         for name, value in (self.flags or {}).items():
             if not _FLAG_NAME.fullmatch(name):
-                raise ExtrasError(f"{name!r} is not the name of a flag", op="CallExtras", hint="letters, digits and underscores")
+                raise ExtrasError(
+                    f"{name!r} is not the name of a flag", op="CallExtras", hint="letters, digits and underscores"
+                )
             if not isinstance(value, bool | int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ExtrasError(f"flag {name!r} is {value!r}", op="CallExtras", hint="flags are booleans, ints or floats")
+                raise ExtrasError(
+                    f"flag {name!r} is {value!r}", op="CallExtras", hint="flags are booleans, ints or floats"
+                )
             if not math.isfinite(value):
-                raise ExtrasError(f"flag {name!r} is {value!r}", op="CallExtras", hint="a finite number: JSON has no other")
+                raise ExtrasError(
+                    f"flag {name!r} is {value!r}", op="CallExtras", hint="a finite number: JSON has no other"
+                )
         if taken := sorted(_OWN_ATTRIBUTES & set(self.additional_attributes)):
             raise ExtrasError(f"the attribute {taken[0]!r} is the call's own", op="CallExtras", hint="use another name")
         if self.kernel_name is not None and (not isinstance(self.kernel_name, str) or not self.kernel_name):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -225,7 +233,9 @@ class CallExtras:
                     raise ExtrasError(f"{where} {name!r} in {space!r}", op="CallExtras", hint="hbm, vmem, smem or host")
         sources = list(self.output_operand_aliases.values())
         if twice := sorted({s for s in sources if sources.count(s) > 1}):
-            raise ExtrasError(f"two outputs reuse the buffer of {twice[0]!r}", op="CallExtras", hint="one output an input")
+            raise ExtrasError(
+                f"two outputs reuse the buffer of {twice[0]!r}", op="CallExtras", hint="one output an input"
+            )
         fused = self.allow_input_fusion
         if fused is not None and not isinstance(fused, frozenset | set | tuple | list):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise _wrong("allow_input_fusion", fused, "a set of input names")

@@ -84,7 +84,9 @@ class Kernel[Config]:
 
     def _names(self, names: Sequence[str]) -> tuple[str, ...]:
         if isinstance(names, str) or not all(isinstance(n, str) and n.isidentifier() for n in names):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise KernelDefinitionError(f"the names {names!r}", op=self.name, hint='a tuple of Python names: ("x", "y")')
+            raise KernelDefinitionError(
+                f"the names {names!r}", op=self.name, hint='a tuple of Python names: ("x", "y")'
+            )
         return tuple(names)
 
     def _check_definition(self) -> None:
@@ -94,12 +96,18 @@ class Kernel[Config]:
         names = (*self.inputs, *self.outputs)
         repeated = sorted({n for n in names if names.count(n) > 1} | {n for n in names if n in ("cfg", "extras")})
         if repeated:
-            raise KernelDefinitionError(f"the name {repeated[0]!r} is taken", op=self.name, hint="inputs and outputs need distinct names")
+            raise KernelDefinitionError(
+                f"the name {repeated[0]!r} is taken", op=self.name, hint="inputs and outputs need distinct names"
+            )
         if not self.outputs:
             raise KernelDefinitionError("a kernel needs an output", op=self.name, hint="outputs=(…)")
         check_run(self.name, self.run)
         if not callable(self._extras) and not isinstance(self._extras, CallExtras):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise KernelDefinitionError(f"extras is a {type(self._extras).__name__}", op=self.name, hint="CallExtras(…), or a function from the config to one")
+            raise KernelDefinitionError(
+                f"extras is a {type(self._extras).__name__}",
+                op=self.name,
+                hint="CallExtras(…), or a function from the config to one",
+            )
         if isinstance(self._extras, CallExtras):
             self._extras.check_names(self.name, self.inputs, self.outputs)
 
@@ -153,7 +161,9 @@ class Kernel[Config]:
         check_config(self.name, self.config, cfg)
         found = self._extras(cfg) if callable(self._extras) else self._extras
         if not isinstance(found, CallExtras):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise KernelDefinitionError(f"extras gave a {type(found).__name__}", op=self.name, hint="return CallExtras(…)")
+            raise KernelDefinitionError(
+                f"extras gave a {type(found).__name__}", op=self.name, hint="return CallExtras(…)"
+            )
         return found
 
     # --- looking ---------------------------------------------------------------------------------------------------
@@ -174,7 +184,7 @@ class Kernel[Config]:
         return run_kernel(self.name, self.run, cfg).text(canonical=canonical, locations=locations)
 
     def lower(self, cfg: Config, *, extras: CallExtras | None = None) -> LoweredKernel:
-        """The body and the custom call of a config, as Pallas would lower them here and now.
+        r"""The body and the custom call of a config, as Pallas would lower them here and now.
 
         Without a TPU the body has the forward-compatible IR version, with one the newest.
 
@@ -194,7 +204,7 @@ class Kernel[Config]:
             >>> copy = Kernel("copy", int, inputs=("x",), outputs=("y",), run=copy_kernel)
             >>> lowered = copy.lower(8)
             >>> lowered.body[:4], list(lowered.config)
-            (b'ML\\xefR', ['custom_call_config'])
+            (b'ML\xefR', ['custom_call_config'])
         """
         built = self._ambient(cfg)
         knobs = self._checked_extras(cfg, extras)
