@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, Final, Protocol
 SCHEMA_VERSION: Final = 1
 PROPERTY: Final = "conformance"
 WIDEST: Final = 72
+LONGEST: Final = 400
 
 Row = Mapping[str, Any]
 
@@ -47,7 +49,7 @@ class Report:
 
     def to_text(self) -> str:
         """Every table, with its name and the number of its rows above."""
-        return "\n\n".join(f"{name} ({len(rows)})\n{to_table(rows)}" for name, rows in self.tables.items())
+        return "\n\n".join(f"{name} ({len(rows)})\n{to_table(shortened(rows))}" for name, rows in self.tables.items())
 
     def to_json(self) -> dict[str, Any]:
         """The tables with what made them: date and versions."""
@@ -62,6 +64,15 @@ class Report:
         """Write the JSON file and the folders it is in."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+
+
+def shortened(rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows themselves; of a table too long to read, how many of each first column reached which level."""
+    if len(rows) <= LONGEST:
+        return rows
+    first = next(iter(rows[0]))
+    counts = Counter((row.get(first), row.get("level")) for row in rows)
+    return [{first: name, "level": level, "rows": count} for (name, level), count in counts.items()]
 
 
 def packed(table: str, row: Row) -> tuple[str, str]:

@@ -34,7 +34,7 @@ def test_the_readme_s_examples_print_what_it_shows() -> None:
     for code, shown in examples:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "README.md", "exec"), names)
+            exec(compile(code, "README.md", "exec", dont_inherit=True), names)
         assert printed.getvalue() == shown
 
 

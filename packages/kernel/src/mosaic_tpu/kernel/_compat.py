@@ -21,17 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import jax
-import jax.extend.backend
+import jax.extend
 from jax._src import cloud_tpu_init, sharding_impls, tpu_custom_call
 from jax._src import config as jax_config
 from jax.extend.core import Primitive as Primitive
-from jax.interpreters import ad as ad
-from jax.interpreters import batching as batching
-from jax.interpreters import mlir as mlir
-from jax.interpreters import partial_eval
+from jax.interpreters import ad, batching, mlir, partial_eval
 
 from mosaic_tpu.kernel.errors import PartitioningError
 
@@ -40,7 +37,13 @@ if TYPE_CHECKING:
     from mosaic_tpu.kernel.extras import CallExtras, OperandSpace
 
 _mlir: Final[Any] = mlir
-ShapedArray: Final[Any] = jax.core.ShapedArray  # pyright: ignore[reportAttributeAccessIssue]
+_ad: Final[Any] = ad
+_jax: Final[Any] = jax
+_backend: Final[Any] = jax.extend.backend
+_config: Final[Any] = jax_config
+#: JAX's own annotations are partial: what they lose is `Any` here.
+jit: Final[Any] = _jax.jit
+ShapedArray: Final[Any] = _jax.core.ShapedArray
 
 
 def target_of(context: Any) -> tuple[int | None, bool]:
@@ -57,7 +60,7 @@ class _Ambient:
 
     def get_backend(self, *, optional: bool) -> Any:
         del optional
-        backend = jax.extend.backend.get_backend()
+        backend = _backend.get_backend()
         return backend if backend.platform == "tpu" else None
 
     def is_forward_compat(self) -> bool:
@@ -71,13 +74,13 @@ def ambient_target() -> tuple[int | None, bool]:
 
 def _unzips() -> bool:
     """0.12: by ``jax_mosaic_unzip_debug_locations``, if the TPU compiler of this machine understands it."""
-    setting = getattr(jax_config, "jax_mosaic_unzip_debug_locations", None)
+    setting = getattr(_config, "jax_mosaic_unzip_debug_locations", None)
     return setting is not None and bool(setting.value) and cloud_tpu_init.is_libtpu_at_least("0.0.50")
 
 
 def allow_hlo() -> bool:
     """JAX's ``jax_mosaic_allow_hlo``."""
-    return bool(jax_config.jax_mosaic_allow_hlo.value)  # pyright: ignore[reportAttributeAccessIssue]
+    return bool(_config.jax_mosaic_allow_hlo.value)
 
 
 def refuse_partitioning(context: Any, name: str, *, communicates: bool) -> None:
@@ -100,7 +103,7 @@ def collective_id(context: Any, module: SerializedModule, extras: CallExtras) ->
 
     Ids are registered in the program being lowered, so that those which Pallas assigns in it are others.
     """
-    mode = str(jax_config.jax_pallas_auto_assign_collective_ids.value)  # pyright: ignore[reportAttributeAccessIssue]
+    mode = str(_config.jax_pallas_auto_assign_collective_ids.value)
     given = None if mode == "override" else extras.collective_id
     if not module.has_custom_barrier and given is None:
         return None
@@ -133,6 +136,17 @@ def register_dce(primitive: Any, rule: Callable[[list[bool], Any], tuple[list[bo
     partial_eval.dce_rules[primitive] = with_live_inputs
 
 
+def refuse_batching(primitive: Any, rule: Callable[..., NoReturn]) -> None:
+    """What vmap meets."""
+    batching.primitive_batchers[primitive] = rule
+
+
+def refuse_derivatives(primitive: Any, rule: Callable[..., NoReturn]) -> None:
+    """What grad, jvp and linearize meet."""
+    _ad.primitive_jvps[primitive] = rule
+    _ad.primitive_transposes[primitive] = rule
+
+
 def custom_call(
     context: Any,
     operands: tuple[Any, ...],
@@ -143,7 +157,7 @@ def custom_call(
     attributes: dict[str, Any],
 ) -> Any:
     """Emit the ``tpu_custom_call`` through `jax.ffi.ffi_lowering`, row-major operands and results."""
-    rule: Any = jax.ffi.ffi_lowering(
+    rule = _jax.ffi.ffi_lowering(
         "tpu_custom_call",
         backend_config=backend_config,
         api_version=1,
@@ -168,19 +182,21 @@ def no_mesh() -> AbstractContextManager[Any]:
     """On one device, whatever mesh `jax.set_mesh` has put around."""
     if jax.sharding.get_abstract_mesh().empty:
         return nullcontext()
-    return jax.set_mesh(
-        jax.make_mesh((1,), ("alone",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:1])
+    return _jax.set_mesh(
+        _jax.make_mesh((1,), ("alone",), axis_types=(jax.sharding.AxisType.Auto,), devices=_jax.devices()[:1])
     )
 
 
 def result_aval(shape: tuple[int, ...], dtype: Any, operands: tuple[Any, ...]) -> Any:
     """The abstract value of a result; under shard_map it varies over the axes that the operands vary over."""
-    mesh = jax.sharding.get_abstract_mesh()
+    mesh: Any = jax.sharding.get_abstract_mesh()
     if mesh.empty:
         return ShapedArray(shape, dtype)
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*(None,) * len(shape)))
-    kinds = [o.manual_axis_type for o in operands]
-    if not any(k.varying for k in kinds):
+    kinds: list[Any] = [o.manual_axis_type for o in operands]
+    varying: set[Any] = set()
+    for kind in kinds:
+        varying |= kind.varying
+    if not varying:
         return ShapedArray(shape, dtype, sharding=sharding)
-    varying: frozenset[Any] = frozenset().union(*(k.varying for k in kinds))
-    return ShapedArray(shape, dtype, sharding=sharding, manual_axis_type=type(kinds[0])(varying=varying))
+    return ShapedArray(shape, dtype, sharding=sharding, manual_axis_type=type(kinds[0])(varying=frozenset(varying)))

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, Final, cast
 
 import jax
 import numpy as np
 
 from mosaic_tpu.kernel.errors import ConfigError, KernelDefinitionError
 
-_FROZEN = "make it a frozen dataclass of numbers, strings, tuples and dtypes"
+_FROZEN: Final = "make it a frozen dataclass of numbers, strings, tuples and dtypes"
 
 
-def check_class(name: str, config: object) -> None:
+def check_class(name: str, config: Any) -> None:
     """A config class must be one whose instances cannot change and are compared by value."""
     if not isinstance(config, type):
         raise KernelDefinitionError(f"config is {config!r}, not a class", op=name, hint=_FROZEN)
-    if dataclasses.is_dataclass(config):
-        if not _is_frozen(config):
-            raise KernelDefinitionError(
-                f"{config.__name__} is a dataclass that can change", op=name, hint="@dataclass(frozen=True)"
-            )
-    elif config.__hash__ is None:  # pyright: ignore[reportUnnecessaryComparison]
-        raise KernelDefinitionError(f"{config.__name__} cannot be hashed", op=name, hint=_FROZEN)
-    elif config.__hash__ is object.__hash__:
-        raise KernelDefinitionError(f"{config.__name__} is compared by identity", op=name, hint=_FROZEN)
+    hasher: Any = config.__hash__
+    if _is_dataclass(config):
+        wrong = None if _is_frozen(config) else "is a dataclass that can change"
+    else:
+        wrong = (
+            "cannot be hashed" if hasher is None else "is compared by identity" if hasher is object.__hash__ else None
+        )
+    if wrong:
+        raise KernelDefinitionError(f"{config.__name__} {wrong}", op=name, hint=_FROZEN)
 
 
 def check_config(name: str, config: type, cfg: object) -> None:
@@ -41,29 +41,34 @@ def exact(name: str, value: Any, path: str = "cfg") -> Hashable:
     Raises:
         ConfigError: something in the value can change, or is an array.
     """
-    if isinstance(value, float):
-        return type(value), value.hex()
-    if isinstance(value, tuple):
-        return type(value), *(exact(name, v, f"{path}[{i}]") for i, v in enumerate(value))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        if not _is_frozen(type(value)):
+    kind = cast("type[Any]", type(value))
+    if _is_a(value, float):
+        return kind, value.hex()
+    if _is_a(value, np.generic):
+        return kind, bytes(value.data)
+    if _is_a(value, jax.Array):
+        raise ConfigError(f"{path} is an array", op=name, hint="arrays are inputs of the call: give its size or shape")
+    if _is_a(value, tuple):
+        return kind, *[exact(name, v, f"{path}[{i}]") for i, v in enumerate(value)]
+    if _is_dataclass(kind):
+        if not _is_frozen(kind):
             raise _changeable(name, path, value)
-        fields = dataclasses.fields(value)
-        return type(value), *(exact(name, getattr(value, f.name), f"{path}.{f.name}") for f in fields)
-    if isinstance(value, jax.Array):
-        raise ConfigError(
-            f"{path} is an array", op=name, hint="arrays are inputs of the call; a config holds what is known before it"
-        )
+        return kind, *[exact(name, getattr(value, f.name), f"{path}.{f.name}") for f in dataclasses.fields(kind)]
     try:
         hash(value)
     except TypeError:
         raise _changeable(name, path, value) from None
-    if isinstance(value, Mapping):
-        items = value.items()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        return type(value), *((k, exact(name, v, f"{path}[{k!r}]")) for k, v in items)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(value, np.generic):
-        return type(value), value.tobytes()
-    return type(value), value
+    if _is_a(value, Mapping):
+        return kind, *[(k, exact(name, v, f"{path}[{k!r}]")) for k, v in value.items()]
+    return kind, value
+
+
+def _is_a(value: object, kind: Any) -> bool:
+    return isinstance(value, kind)
+
+
+def _is_dataclass(cls: Any) -> bool:
+    return dataclasses.is_dataclass(cls)
 
 
 def _is_frozen(cls: Any) -> bool:

@@ -58,7 +58,7 @@ def _run(call: Call, *operands: Any) -> list[Any]:
 
 
 #: Eager calls compile once per call and shapes, as jitted ones do.
-_run_jitted: Final[Any] = jax.jit(_run, static_argnums=0)
+_run_jitted: Final[Any] = _compat.jit(_run, static_argnums=0)
 
 
 @primitive.def_impl
@@ -86,7 +86,7 @@ def _lower_tpu(context: Any, *operands: Any, call: Call) -> Any:
         op=kernel.name,
         needs_hlo_passes=_compat.allow_hlo(),
         collective_id=_compat.collective_id(context, built.module, extras),
-        constraints=dict(zip(kernel.inputs, map(_compat.memory_space, context.avals_in), strict=True)),
+        constraints={n: _compat.memory_space(a) for n, a in zip(kernel.inputs, context.avals_in, strict=True)},
     )
     frontend = {"kernel_metadata": compact_json(dict(extras.metadata))}
     if extras.side_effects is SideEffects.DATAFLOW:
@@ -135,6 +135,5 @@ def _refuse_derivative(*_: Any, call: Call) -> NoReturn:
 _compat.register_lowering(primitive, lower_elsewhere)
 _compat.register_lowering(primitive, _lower_tpu, platform="tpu")
 _compat.register_dce(primitive, _keep_side_effects)
-_compat.batching.primitive_batchers[primitive] = _refuse_vmap
-_compat.ad.primitive_jvps[primitive] = _refuse_derivative
-_compat.ad.primitive_transposes[primitive] = _refuse_derivative
+_compat.refuse_batching(primitive, _refuse_vmap)
+_compat.refuse_derivatives(primitive, _refuse_derivative)

@@ -108,12 +108,13 @@ def _memory_spaces(
     op: str,
 ) -> tuple[str | None, str | None]:
     """Colors of results and operands; an aliased pair shares its space, as in Pallas."""
-    into, out = dict(extras.input_memory_spaces), dict(extras.output_memory_spaces)
+    into: dict[str, OperandSpace] = dict(extras.input_memory_spaces)
+    out: dict[str, OperandSpace] = dict(extras.output_memory_spaces)
     for name, space in constraints.items():
         if space is not None and into.setdefault(name, space) != space:
             raise ExtrasError(f"{name!r} is constrained to {space} and placed in {into[name]}", op=op, hint=_ONE_SPACE)
     for output, source in extras.output_operand_aliases.items():
-        joint = {s for s in (into.get(source), out.get(output)) if s is not None}
+        joint: set[OperandSpace] = {s for s in (into.get(source), out.get(output)) if s is not None}
         if len(joint) > 1:
             placed = " and ".join(sorted(joint))
             raise ExtrasError(f"{source!r} and its alias {output!r} are placed in {placed}", op=op, hint=_ONE_SPACE)

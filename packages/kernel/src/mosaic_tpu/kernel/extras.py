@@ -201,13 +201,13 @@ class CallExtras:
 
     def _check_texts(self) -> None:
         for name in _MAPPINGS:
-            value = getattr(self, name)
-            if value is None and name == "flags":
+            if name == "flags" and self.flags is None:
                 continue
-            if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):  # pyright: ignore[reportUnknownVariableType]
+            value: Any = getattr(self, name)
+            if not issubclass(type(value), Mapping) or not all(isinstance(k, str) for k in value):
                 raise _wrong(name, value, "a mapping from names")
-            if name != "flags" and not all(isinstance(v, str) for v in value.values()):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-                raise _wrong(name, dict(value), "a mapping from names to strings")  # pyright: ignore[reportUnknownArgumentType]
+            if name != "flags" and not all(isinstance(v, str) for v in value.values()):
+                raise _wrong(name, dict(value), "a mapping from names to strings")
         for name, value in (self.flags or {}).items():
             if not _FLAG_NAME.fullmatch(name):
                 raise ExtrasError(

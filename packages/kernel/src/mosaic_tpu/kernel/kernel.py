@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import jax
 import numpy as np
@@ -232,7 +232,7 @@ class Kernel[Config]:
         program.__name__ = program.__qualname__ = self.name
         shapes = [jax.ShapeDtypeStruct(o.shape, o.dtype.numpy) for o in self.inputs_of(call.cfg)]
         with _compat.no_mesh():
-            return jax.jit(program).trace(*shapes).lower(lowering_platforms=("tpu",)).as_text()
+            return _compat.jit(program).trace(*shapes).lower(lowering_platforms=("tpu",)).as_text()
 
     def _checked_extras(self, cfg: Config, extras: CallExtras | None) -> CallExtras:
         found = self.extras_of(cfg) if extras is None else extras
@@ -294,17 +294,18 @@ class Kernel[Config]:
                 op=self.name,
                 hint=f"pass an array: jnp.asarray({wanted.name}, {str(wanted.dtype.numpy)!r})",
             )
+        array = cast("Any", given)
         try:
-            dtype = as_dtype(given.dtype)
+            dtype = as_dtype(array.dtype)
         except DTypeError:
             dtype = None
-        if given.shape != wanted.shape or dtype is not wanted.dtype:
+        if array.shape != wanted.shape or dtype is not wanted.dtype:
             raise InputError(
-                f"{wanted.name!r} is {dtype or given.dtype}{list(given.shape)}, the config says {wanted}",
+                f"{wanted.name!r} is {dtype or array.dtype}{list(array.shape)}, the config says {wanted}",
                 op=self.name,
                 hint="pass that array, or change the config",
             )
-        return given
+        return array
 
     def __repr__(self) -> str:
         return f"Kernel({self.name!r}, {self.config.__name__}, inputs={self.inputs}, outputs={self.outputs})"
