@@ -1,4 +1,4 @@
-"""The demo: two attention kernels at model shapes emitted, shown equal to Pallas's, and compiled for TPUs; no TPU needed."""
+"""The demo: two kernels at model shapes emitted, shown equal to Pallas's, and compiled for TPUs; no TPU needed."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Replay:
         self.slots = 0
         self.count = 0
         self._numbers: dict[Any, int] = {}
-        self.name = module.operation.attributes["sym_name"] if "sym_name" in module.operation.attributes else None
+        self.name = module.operation.attributes["sym_name"] if "sym_name" in module.operation.attributes else None  # noqa: SIM401
         self.program = [self._record(op.operation) for op in module.body.operations]
 
     def _slot(self, value: ir.Value) -> int:

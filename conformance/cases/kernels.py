@@ -84,8 +84,8 @@ def _on_operands(kernel: Kernel[Any], cfg: Any) -> tuple[Callable[..., Any], Sha
 
 def _scratch_matmul(config: matmul.MatmulConfig) -> KernelCase:
     ours, shapes = _on_operands(scratch_matmul.KERNEL, matmul.scratch_config(config))
-    theirs = matmul.pallas_fn(config)
-    return KernelCase("matmul, scratch accumulator", config.id, ours, theirs, tuple(matmul.args(config).values()), shapes)
+    theirs, args = matmul.pallas_fn(config), tuple(matmul.args(config).values())
+    return KernelCase("matmul, scratch accumulator", config.id, ours, theirs, args, shapes)
 
 
 def _gdn(config: gdn.GdnConfig) -> KernelCase:
