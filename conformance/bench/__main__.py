@@ -1,7 +1,7 @@
 """`python -m conformance.bench`: from config to body, as ratios to Pallas and to the floor, in one run.
 
-Every figure is a ratio of medians of CPU time of runs that take turns: the machine's noise falls on both sides. The floor
-creates the same ops from prepared types and attributes, and serializes them the same way (`conformance.bench.replay`).
+Every figure is a ratio of medians of CPU time of runs that take turns: the machine's noise falls on both sides. The
+floor creates the same ops from prepared types and attributes, and serializes them alike (`conformance.bench.replay`).
 """
 
 from __future__ import annotations
