@@ -30,6 +30,8 @@ WORKERS = "2"
 TESTS = ("packages", "zoo", "conformance/repository")
 # Keeps libtpu from looking for a TPU. Conformance may use one where it is attached.
 NO_TPU = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1"}
+# The tests of shard_map need several devices.
+FOUR_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
 # ---------------------------------------------------------------------------------------------------------------------
 
 nox.options.sessions = ["tests"]
@@ -72,7 +74,7 @@ def demo(session):
 def tests(session):
     """Every package's tests, and the repository's own."""
     install(session, NEWEST_JAX, groups=["test"])
-    _pytest(session, *TESTS, env=NO_TPU)
+    _pytest(session, *TESTS, env=NO_TPU | FOUR_DEVICES)
 
 
 @shared_session
@@ -114,7 +116,8 @@ def lint(session):
 def types(session):
     """Pyright, strict, on the public packages."""
     install(session, NEWEST_JAX, groups=["types"])
-    session.run("basedpyright", *session.posargs)
+    # Named, since basedpyright would otherwise prefer the .venv that holds nox.
+    session.run("basedpyright", "--pythonpath", str(Path(session.bin) / "python"), *session.posargs)
 
 
 @nox.session
