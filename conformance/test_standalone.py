@@ -1,4 +1,4 @@
-"""A lowered kernel's text alone is a program: the TPU compiler takes it, with every extra, from a client that knows only it."""
+"""A lowered kernel's text alone is a program: the TPU compiler takes it, with every extra, from any client."""
 
 from __future__ import annotations
 

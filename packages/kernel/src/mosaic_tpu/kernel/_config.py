@@ -13,6 +13,8 @@ from mosaic_tpu.kernel.errors import ConfigError, KernelDefinitionError
 
 _FROZEN: Final = "make it a frozen dataclass of numbers, strings, tuples and dtypes"
 
+_PLAIN: Final = frozenset({int, bool, str, type(None)})
+
 
 def check_class(name: str, config: Any) -> None:
     """A config class must be one whose instances cannot change and are compared by value."""
@@ -42,6 +44,8 @@ def exact(name: str, value: Any, path: str = "cfg") -> Hashable:
         ConfigError: something in the value can change, or is an array.
     """
     kind = cast("type[Any]", type(value))
+    if kind in _PLAIN:
+        return kind, value
     if _is_a(value, float):
         return kind, value.hex()
     if _is_a(value, np.generic):
