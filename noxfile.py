@@ -28,7 +28,7 @@ NEWEST_JAX = "jax" + EXTRA
 OLDEST_JAX = "jax" + EXTRA + "==0.11.2"
 WORKERS = "2"
 TESTS = ("packages", "zoo", "conformance/repository")
-# Keeps libtpu from looking for a TPU. Conformance may use one where it is attached.
+# Keeps libtpu from looking for a TPU. Only what runs in a process of its own may use one.
 NO_TPU = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1"}
 # The tests of shard_map need several devices.
 FOUR_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
@@ -63,6 +63,37 @@ def _pytest(session, *paths, options=(), env=None):
     session.run("pytest", "-n", WORKERS, *options, *session.posargs, *(() if named else paths), env=env)
 
 
+# What the first session that asked was told of a TPU; it stands for all of this run.
+_TPU = []
+
+
+def _word_on_tpu(session):
+    """`tpu` where one is attached, else the sentence that none is, found out once, in a process that ends again."""
+    if not _TPU:
+        said = session.run("python", "-m", "conformance.harness.attached", silent=True, log=False)
+        _TPU.append(said.strip().splitlines()[-1])
+    return _TPU[0]
+
+
+def _conformance(session, report):
+    """The suite without a TPU, in parallel; then, where a TPU is attached, what runs on it, in one process."""
+    on_tpu = "conformance/test_on_tpu.py"
+    # Arguments that name tests have them run in parallel; with the tests on the TPU alone, only those.
+    named = [a for a in session.posargs if (ROOT / a.partition("::")[0]).exists()]
+    alone = bool(named) and all(a.startswith(on_tpu) for a in named)
+    if not alone:
+        options = ("--conformance-json", f".conformance/{report}.json")
+        _pytest(session, "conformance", options=options, env=NO_TPU)
+    if named and not alone:
+        return
+    if _word_on_tpu(session) == "tpu":
+        options = ("--conformance-json", f".conformance/{report}-on-tpu.json")
+        paths = () if alone else (on_tpu,)
+        # 5: the arguments deselect all of them.
+        codes = [0, 5] if session.posargs else [0]
+        session.run("pytest", *session.posargs, *options, *paths, success_codes=codes)
+
+
 @shared_session
 def demo(session):
     """Emit the kernels, compare them with Pallas, compile them for TPUs: no TPU needed."""
@@ -83,14 +114,16 @@ def conformance(session):
     session.notify("conformance-oldest", session.posargs)
     install(session, NEWEST_JAX, groups=["conformance"])
     session.install("--upgrade", NEWEST_JAX)
-    _pytest(session, "conformance")
+    _conformance(session, "report")
 
 
 @nox.session(name="conformance-oldest")
 def conformance_oldest(session):
     """The second half of `conformance`: the oldest JAX we support."""
     install(session, OLDEST_JAX, groups=["conformance"])
-    _pytest(session, "conformance", options=["--conformance-json", ".conformance/report-oldest-jax.json"])
+    _conformance(session, "report-oldest-jax")
+    if _word_on_tpu(session) != "tpu":
+        session.log(_word_on_tpu(session))
 
 
 @shared_session

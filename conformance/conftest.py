@@ -32,9 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Without a TPU there is nothing to collect of what runs on one; the summary says so."""
-    return True if collection_path.name == "test_on_tpu.py" and not tpu_attached() else None
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What runs on a TPU needs one, and a process to itself: every worker of pytest-xdist would take the TPU."""
+    if collection_path.name != "test_on_tpu.py":
+        return None
+    return True if _in_parallel(config) or not tpu_attached() else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,9 +44,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Reporter(config), "conformance-reporter")
 
 
+def _in_parallel(config: pytest.Config) -> bool:
+    """Whether pytest-xdist runs the tests, seen from a worker or from its controller."""
+    return hasattr(config, "workerinput") or bool(config.getoption("numprocesses", None))
+
+
 class _Reporter:
     def __init__(self, config: pytest.Config) -> None:
         self._report = Report()
+        # A parallel run leaves the TPU alone and has no word on it: `nox -s conformance` says it at its end.
+        self._has_word_on_tpu = not _in_parallel(config)
         # Where this file is loaded late, as by `pytest .`, its option does not exist.
         self._file: Path = config.rootpath / config.getoption("--conformance-json", _DEFAULT_FILE)
 
@@ -58,5 +67,5 @@ class _Reporter:
             terminalreporter.section("conformance")
             terminalreporter.write_line(self._report.to_text())
             terminalreporter.write_line(f"\nwritten to {self._file}")
-            if not tpu_attached():
+            if self._has_word_on_tpu and not tpu_attached():
                 terminalreporter.write_line(NO_TPU)

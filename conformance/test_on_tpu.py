@@ -1,6 +1,7 @@
 """The kernels on a TPU, where one is attached, against their float64 references.
 
-Without a TPU nothing here is collected, and the session says so in one line (`conformance/conftest.py`).
+Without a TPU nothing here is collected, and the session says so in one line; nor is it in a parallel run, whose workers
+would each want the TPU (`conformance/conftest.py`).
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import jax
 from conformance.cases import gated_delta_net as gdn
 from conformance.cases import matmul
 from conformance.cases import ragged_paged_attention as rpa
+from conformance.harness import pallas
 from conformance.kernels import gated_delta_net_seed
 from conformance.kernels import matmul as scratch_matmul
 from mosaic_tpu import zoo
@@ -31,7 +32,9 @@ class KernelCase:
         theirs: Pallas's function.
         args: shapes and dtypes of Pallas's arrays, in order.
         ours_args: of ours: the same, but for kernels that are called on their operands directly.
-        refused: what the TPU compiler says where it is known to refuse the config; empty where it compiles.
+        direct: why the operands are compared by their types alone, where Pallas's function prepares arrays that ours,
+            a kernel called on its operands, is given as they are; empty where operands are compared in full.
+        refused: what the TPU compiler says where it refuses the config; empty where none is known.
     """
 
     kernel: str
@@ -40,7 +43,14 @@ class KernelCase:
     theirs: Callable[..., Any] = field(repr=False)
     args: Shapes = field(repr=False)
     ours_args: Shapes = field(repr=False)
+    direct: str = ""
     refused: str = ""
+
+    def lowered(self, **options: bool) -> tuple[pallas.PallasCall, pallas.PallasCall]:
+        """Our call and Pallas's, as `levels.compare` takes them; options are those of `pallas.lower`."""
+        ours = pallas.lower(self.ours, *self.ours_args, **options)
+        theirs = pallas.lower(self.theirs, *self.args, **options)
+        return (ours.by_types(), theirs.by_types()) if self.direct else (ours, theirs)
 
     @property
     def id(self) -> str:
@@ -62,7 +72,9 @@ def _rpa(config: rpa.RpaConfig) -> KernelCase:
         vmem_limit_bytes=config.vmem_limit_bytes,
     )
     shapes = tuple(rpa.args(config).values())
-    return KernelCase("ragged_paged_attention", config.id, ours, rpa.pallas_fn(config), shapes, shapes, config.refused)
+    return KernelCase(
+        "ragged_paged_attention", config.id, ours, rpa.pallas_fn(config), shapes, shapes, refused=config.refused
+    )
 
 
 def _matmul(config: matmul.MatmulConfig) -> KernelCase:
@@ -105,8 +117,10 @@ def _gdn(config: gdn.GdnConfig) -> KernelCase:
 
 def _gdn_seed(config: gdn.GdnSeedConfig) -> KernelCase:
     ours, shapes = _on_operands(gated_delta_net_seed.KERNEL, gdn.seed_config(config))
-    theirs = gdn.seed_pallas_fn(config)
-    return KernelCase("gated_delta_net, seed's form", config.id, ours, theirs, tuple(gdn.args(config).values()), shapes)
+    theirs, args = gdn.seed_pallas_fn(config), tuple(gdn.args(config).values())
+    # Where no width needs padding, the operands are the arguments on both sides and are compared in full.
+    direct = "" if shapes == args else "Pallas's function pads K and V to blocks; the kernel takes padded arrays"
+    return KernelCase("gated_delta_net, seed's form", config.id, ours, theirs, args, shapes, direct)
 
 
 CASES = [

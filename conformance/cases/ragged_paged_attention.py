@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import jax
 from jax.experimental.pallas.ops.tpu import ragged_paged_attention as wheel
-from jax.experimental.pallas.ops.tpu.ragged_paged_attention.kernel import DEFAULT_MASK_VALUE, get_min_heads_per_blk
+from jax.experimental.pallas.ops.tpu.ragged_paged_attention.kernel import DEFAULT_MASK_VALUE
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,13 @@ class RpaConfig:
 
     @property
     def refused(self) -> str:
-        """What the TPU compiler says to it on v5e, v6e and tpu7x alike (libtpu 0.0.50.1); empty where it compiles."""
+        """What the TPU compiler says to it; empty where it compiles.
+
+        One config of each reason is compiled for v5e, v6e and tpu7x, and refused by each (`test_compile.py`).
+        """
         if self.head_dim != 128:
             return "Not Implemented: The last dim size is not 128 in original base memref"
         return "Invalid vector register cast" if self.kv_dtype == "float16" else ""
-
-    @property
-    def head_blocks(self) -> int:
-        """How many blocks of heads the grid's first dimension walks."""
-        q_dtype, kv_dtype = jax.numpy.dtype(self.q_dtype), jax.numpy.dtype(self.kv_dtype)
-        return self.q_heads // get_min_heads_per_blk(self.q_heads, 2 * self.kv_heads, q_dtype, kv_dtype)[0]
 
 
 _SCALED = {"k_scale": 0.5, "v_scale": 0.25}

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -142,24 +142,6 @@ class Compiler:
     def _lost(self, target: str, seconds: float, died: _WorkerLostError) -> CompileResult:
         self.close()
         return CompileResult(target, False, seconds, died.reason, died.raw)
-
-
-def compile_all(
-    jobs: Iterable[tuple[str, str, str]], timeout: float = 120.0, compiler: Compiler | None = None
-) -> Iterator[tuple[str, CompileResult]]:
-    """Compile (name, StableHLO, target) jobs in turn; progress on stderr where it is a terminal."""
-    jobs = list(jobs)
-    with contextlib.nullcontext(compiler) if compiler else Compiler() as worker:
-        for number, (name, text, target) in enumerate(jobs, 1):
-            _show(f"[{number}/{len(jobs)}] {name} for {target}")
-            yield name, worker.compile(text, target, timeout)
-    _show("")
-
-
-def _show(progress: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{progress}")
-        sys.stderr.flush()
 
 
 # ------------------------------------------------------------------------------------------------ reasons in a line

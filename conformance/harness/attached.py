@@ -1,4 +1,4 @@
-"""Whether a TPU is attached to this machine."""
+"""Whether a TPU is attached to this machine; run as a program, says so in one line: `tpu`, or the sentence below."""
 
 from __future__ import annotations
 
@@ -13,3 +13,7 @@ NO_TPU = "No TPU is attached: kernels were compared, lowered and compiled, and n
 def tpu_attached() -> bool:
     """Whether JAX has a TPU to run on."""
     return jax.default_backend() == "tpu"
+
+
+if __name__ == "__main__":
+    print("tpu" if tpu_attached() else NO_TPU)

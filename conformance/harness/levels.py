@@ -7,7 +7,9 @@ canonical      the line as above, and equal text after ``canonicalize,cse``
 different      none of these
 =============  =====================================================================================================
 
-Nothing is normalised. Only jaxlib is needed: the bytes are read as the TPU compiler would, in a fresh context.
+The bodies are compared as they are. Of the line, the content of ``debug_locations`` is left out, and its operands are
+compared as what they are made of (`conformance.harness.pallas.PallasCall`), not by the names their values happen to
+have. Only jaxlib is needed: the bytes are read as the TPU compiler would, in a fresh context.
 """
 
 from __future__ import annotations

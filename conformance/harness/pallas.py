@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import jax
@@ -48,11 +48,12 @@ TARGET: Final = "tpu_custom_call"
 class PallasCall:
     """One custom call to the TPU compiler.
 
-    `line` is the op as StableHLO prints it, from its name on, with every attribute. Its operands are numbered in
-    order of first use: the names of values belong to the program around the call. `stablehlo` is that program.
+    `line` is the op as StableHLO prints it, from its name on, with every attribute. Each operand is written as what it
+    is, `operands`: an argument of the program, or the ops that make it of arguments. `stablehlo` is that program.
     """
 
     line: str = field(repr=False)
+    operands: tuple[str, ...] = field(repr=False)
     backend_config: dict[str, Any] = field(repr=False, hash=False)
     body: bytes = field(repr=False)
     debug_locations: bytes | None = field(repr=False)
@@ -64,6 +65,11 @@ class PallasCall:
     def custom_call_line(self) -> str:
         """The line, under the name it has on our side."""
         return self.line
+
+    def by_types(self) -> PallasCall:
+        """The same call, of whose operands the line says the types alone: for what is prepared elsewhere."""
+        written = f"({', '.join(self.operands)})"
+        return replace(self, line=self.line.replace(written, "(…)", 1), operands=())
 
 
 def lower(
@@ -130,7 +136,8 @@ def calls_in(stablehlo_text: str) -> list[PallasCall]:
     sdy.register_dialect(context)  # shardings, in programs for several devices
     with context:
         module = ir.Module.parse(stablehlo_text)
-        return [_read(op, stablehlo_text) for op in _operations(module.operation) if _is_call(op)]
+        operands = _Operands(module.operation)
+        return [_read(op, operands, stablehlo_text) for op in _operations(module.operation) if _is_call(op)]
 
 
 def line_without_locations(call: PallasCall) -> str:
@@ -150,12 +157,14 @@ def _is_call(op: ir.Operation) -> bool:
     return op.name == "stablehlo.custom_call" and ir.StringAttr(op.attributes["call_target_name"]).value == TARGET
 
 
-def _read(op: ir.Operation, stablehlo_text: str) -> PallasCall:
+def _read(op: ir.Operation, written: _Operands, stablehlo_text: str) -> PallasCall:
     backend_config = json.loads(ir.StringAttr(op.attributes["backend_config"]).value)
     body = levels.body_of(backend_config)
     locations = backend_config["custom_call_config"].get("debug_locations")
+    operands = tuple(written.of(value) for value in op.operands)
     return PallasCall(
-        line=_renumbered(op.get_asm(enable_debug_info=False)),
+        line=_with_operands(op.get_asm(enable_debug_info=False), operands),
+        operands=operands,
         backend_config=backend_config,
         body=body,
         debug_locations=None if locations is None else base64.b64decode(locations),
@@ -165,13 +174,71 @@ def _read(op: ir.Operation, stablehlo_text: str) -> PallasCall:
     )
 
 
-def _renumbered(printed: str) -> str:
-    """``%5 = stablehlo.custom_call @f(%c, %2, %c) …`` as ``stablehlo.custom_call @f(%0, %1, %0) …``."""
-    head, operands, tail = re.fullmatch(
-        r"(?:%[\w:]+ = )?(stablehlo[^(]*\()([^)]*)(\).*)", printed.strip(), re.DOTALL
-    ).groups()
-    numbers: dict[str, str] = {}
-    return head + re.sub(r"%[\w#]+", lambda m: numbers.setdefault(m[0], f"%{len(numbers)}"), operands) + tail
+def _with_operands(printed: str, operands: tuple[str, ...]) -> str:
+    """``%5 = stablehlo.custom_call @f(%c, %2) …`` as ``stablehlo.custom_call @f(constant {…}, %arg0) …``."""
+    head, tail = re.fullmatch(r"(?:%[\w:]+ = )?(stablehlo[^(]*\()[^)]*(\).*)", printed.strip(), re.DOTALL).groups()
+    return head + ", ".join(operands) + tail
+
+
+class _Operands:
+    """Writes a value as what the program makes it of; names of values and of private functions are left out.
+
+    An argument of a public function is ``%argN``; a result is its op with attributes, operands and type, `DEPTH` ops
+    deep, and ``…`` beyond. A private function is seen through, in both directions. What an op's regions hold is not
+    written.
+    """
+
+    DEPTH: Final = 8
+
+    def __init__(self, module: ir.Operation) -> None:
+        self._functions: dict[str, ir.Operation] = {}
+        self._calls: dict[str, list[ir.Operation]] = {}
+        for op in _operations(module):
+            if op.name == "func.func":
+                self._functions[ir.StringAttr(op.attributes["sym_name"]).value] = op
+            elif op.name == "func.call":
+                self._calls.setdefault(_callee(op), []).append(op)
+
+    def of(self, value: ir.Value, depth: int = DEPTH, inside: tuple[ir.Operation, ...] = ()) -> str:
+        """The value in text. `inside` are the calls through which it was reached, the innermost last."""
+        if isinstance(value.owner, ir.Block):
+            return self._argument(ir.BlockArgument(value), depth, inside)
+        op, number = value.owner.operation, ir.OpResult(value).result_number
+        if op.name == "func.call":
+            (block,) = self._functions[_callee(op)].regions[0]
+            return self.of(list(block.operations)[-1].operation.operands[number], depth, (*inside, op))
+        which = f"#{number}" if len(op.results) > 1 else ""
+        attributes = ", ".join(sorted(f"{name} = {op.attributes[name]}" for name in _names(op) if name != "sym_name"))
+        shown = f" {{{attributes}}}" if attributes else ""
+        return f"{_short(op)}{which}{shown}{self._list(op, depth, inside)} : {value.type}"
+
+    def _argument(self, argument: ir.BlockArgument, depth: int, inside: tuple[ir.Operation, ...]) -> str:
+        op, number = argument.owner.owner.operation, argument.arg_number
+        if op.name != "func.func":
+            return f"{_short(op)}%arg{number}{self._list(op, depth, inside)}"
+        if inside:
+            return self.of(inside[-1].operands[number], depth, inside[:-1])
+        calls = self._calls.get(ir.StringAttr(op.attributes["sym_name"]).value, [])
+        return " or ".join(self.of(call.operands[number], depth) for call in calls) or f"%arg{number}"
+
+    def _list(self, op: ir.Operation, depth: int, inside: tuple[ir.Operation, ...]) -> str:
+        if not len(op.operands):
+            return ""
+        return f"({', '.join(self.of(value, depth - 1, inside) for value in op.operands) if depth else '…'})"
+
+
+def _callee(op: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+
+
+def _short(op: ir.Operation) -> str:
+    return op.name.removeprefix("stablehlo.")
+
+
+def _names(op: ir.Operation) -> Iterator[str]:
+    """The names of an op's attributes, which JAX 0.11 gives with their values."""
+    for attribute in op.attributes:
+        yield attribute if isinstance(attribute, str) else attribute.name
 
 
 @contextlib.contextmanager

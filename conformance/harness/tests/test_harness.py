@@ -66,7 +66,7 @@ def serialized(text: str, version: int) -> bytes:
 def test_a_call_is_read_with_all_that_is_in_it(call: pallas.PallasCall) -> None:
     assert call.kernel_name == "matmul_kernel"
     assert call.ir_version == levels.ir_version(call.body) == 15
-    assert call.line.startswith("stablehlo.custom_call @tpu_custom_call(%0, %1) {backend_config = ")
+    assert call.line.startswith("stablehlo.custom_call @tpu_custom_call(%arg0, %arg1) {backend_config = ")
     assert call.line.endswith(": (tensor<256x256xbf16>, tensor<256x256xbf16>) -> tensor<256x256xbf16>")
     assert call.backend_config["custom_call_config"]["serialization_format"] == 1
     assert (call.debug_locations is not None) == NEW_JAX
@@ -216,7 +216,7 @@ def test_a_planted_difference_is_found_and_shown(call: pallas.PallasCall, edit: 
     [
         (('kernel_name = "matmul_kernel"', 'kernel_name = "other"'), '+kernel_name = "other",'),
         ((r"\22serialization_format\22: 1", r"\22serialization_format\22: 2"), r"+\22serialization_format\22: 2,"),
-        (("(%0, %1)", "(%0, %0)"), "(%0, %0)"),
+        (("(%arg0, %arg1)", "(%arg1, %arg0)"), "(%arg1, %arg0)"),
         (('kernel_metadata = "{}"', 'kernel_metadata = "{}", more = "1"'), 'more = "1"'),
     ],
 )
@@ -225,6 +225,45 @@ def test_a_difference_in_the_line_alone_is_found(call: pallas.PallasCall, edit: 
     result = compare(Emitted(call.body, call.line.replace(*edit)), call)
     assert result.level is Level.DIFFERENT
     assert shown in result.detail
+
+
+def _with(prepare) -> pallas.PallasCall:
+    """The matmul of the twin on what `prepare` makes of its two operands, which have one type."""
+    return pallas.lower(
+        lambda x, y: matmul_cases.pallas_fn(CONFIG)(*prepare(x, y)), *matmul_cases.args(CONFIG).values()
+    )
+
+
+@pytest.mark.parametrize(
+    ("prepare", "shown"),
+    [
+        (lambda x, y: (y, x), "(%arg1, %arg0)"),
+        (lambda x, y: (x, x), "(%arg0, %arg0)"),
+        (lambda x, y: (x * 2, y), "multiply("),
+        (lambda x, y: (x, jax.jit(lambda a, b: b)(x, -y)), "negate(%arg1)"),
+        (lambda x, y: (x.T, y), "transpose {permutation = array<i64: 1, 0>}(%arg0)"),
+        (lambda x, y: (jnp.zeros_like(x), y), "dense<0.000000e+00>"),
+    ],
+    ids=["swapped", "one-twice", "scaled", "in-a-function", "transposed", "constant"],
+)
+def test_other_operands_of_the_same_types_are_found(call: pallas.PallasCall, prepare, shown: str) -> None:
+    other = _with(prepare)
+    assert other.body == call.body
+    result = compare(other, call)
+    assert result.level is Level.DIFFERENT
+    assert shown in result.detail
+    assert compare(other.by_types(), call.by_types()).level is Level.IDENTICAL
+
+
+def test_the_amount_an_operand_is_scaled_by_counts() -> None:
+    assert compare(_with(lambda x, y: (x * 2, y)), _with(lambda x, y: (x * 3, y))).level is Level.DIFFERENT
+    assert compare(_with(lambda x, y: (x * 2, y)), _with(lambda x, y: (x * 2, y))).level is Level.IDENTICAL
+
+
+def test_functions_around_the_call_do_not_count(call: pallas.PallasCall) -> None:
+    assert compare(_with(jax.jit(lambda x, y: (x, y))), call).level is Level.IDENTICAL
+    scaled = _with(lambda x, y: (x * 2, y))
+    assert compare(_with(jax.jit(lambda x, y: (x * 2, y))), scaled).level is Level.IDENTICAL
 
 
 def test_another_version_of_the_form_is_named(call: pallas.PallasCall) -> None:

@@ -315,11 +315,26 @@ def _raise(i: object) -> None:
     raise _KernelError
 
 
-def test_after_an_exception_an_unfinished_region_is_refused_by_name(b: Builder, a: Args) -> None:
-    with pytest.raises(_KernelError), b.for_(0, 4, init=[a.i]):
+@pytest.mark.parametrize("verify", [True, False, None])
+@pytest.mark.parametrize("built", [True, False])
+def test_after_an_exception_an_incomplete_region_is_refused(
+    b: Builder, a: Args, raises: Raises, verify: bool | None, built: bool
+) -> None:
+    if built:
+        with pytest.raises(_KernelError), b.for_(0, 4, init=[a.i]):
+            raise _KernelError
+    else:
+        with pytest.raises(_KernelError), b.if_else(a.i < 1):
+            raise _KernelError
+    with raises(e.RegionOrderError, "finish", "left by an exception", hint="build the kernel again"):
+        b.finish(verify=verify)
+
+
+def test_an_exception_after_the_yield_leaves_a_complete_region(b: Builder, a: Args) -> None:
+    with pytest.raises(_KernelError), b.for_(0, 4, init=[a.i]) as loop:
+        loop.yield_(*loop.carried)
         raise _KernelError
-    with pytest.raises(e.VerificationError, match=r"scf\.for"):
-        b.finish()
+    b.finish()
 
 
 def test_a_misuse_deep_inside_closes_every_region(b: Builder, a: Args) -> None:

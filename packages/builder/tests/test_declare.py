@@ -21,9 +21,10 @@ from mosaic_tpu.builder import (
     i32,
     index,
     parallel,
+    sanitize_name,
 )
 from mosaic_tpu.builder import errors as e
-from mosaic_tpu.builder._compat import LATEST_IR_VERSION
+from mosaic_tpu.builder._compat import JAXLIB_VERSION
 
 from .conftest import Raises
 
@@ -195,7 +196,7 @@ def test_a_kernel_has_a_name(raises: Raises, name: Any) -> None:
 
 
 def test_a_name_is_sanitized_as_pallas_does() -> None:
-    assert Builder("my kernel<f32>").name == "my_kernel_f32_"
+    assert Builder("my kernel<f32>").name == sanitize_name("my kernel<f32>") == "my_kernel_f32_"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +261,7 @@ def test_the_verifier_can_be_left_out(b: Builder, a: Args) -> None:
     assert "assume_multiple" in b.finish(verify=False).text(canonical=False)
 
 
-@pytest.mark.skipif(LATEST_IR_VERSION < 18, reason="version 18 is the first that scans integers")
+@pytest.mark.skipif(JAXLIB_VERSION < (0, 12, 0), reason="version 18 is the first that scans integers")
 def test_an_op_that_an_ir_version_lacks_is_refused_when_written(b: Builder, a: Args) -> None:
     b.scan(b.zeros((8, 128), i32), "maxsi")
     module = b.finish()
@@ -268,6 +269,14 @@ def test_an_op_that_an_ir_version_lacks_is_refused_when_written(b: Builder, a: A
         module.serialize(ir_version=15)
     assert f"  at: {__file__}:" in str(caught.value) and "hint: serialize(ir_version=None)" in str(caught.value)
     assert module.serialize(ir_version=None).body
+
+
+@pytest.mark.parametrize("version", ["a", 3.5, -1, 0, True, 1 << 40])
+def test_an_ir_version_is_a_positive_int(b: Builder, a: Args, raises: Raises, version: Any) -> None:
+    module = b.finish()
+    with raises(e.AttributeValueError, "serialize", repr(version), hint="newest"):
+        module.serialize(ir_version=version, keep=False)
+    assert module.serialize().body
 
 
 def test_a_consumed_module_says_so(b: Builder, a: Args, raises: Raises) -> None:
@@ -278,7 +287,7 @@ def test_a_consumed_module_says_so(b: Builder, a: Args, raises: Raises) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"ML\xefR", b"\x00" * 64, "module {", "nonsense", "func.func @f() { return %x }"]
+    "body", [b"", b"ML\xefR", b"\x00" * 64, "module {", "nonsense", "\ud800", "func.func @f() { return %x }"]
 )
 def test_a_damaged_module_is_refused(raises: Raises, body: bytes | str) -> None:
     with raises(e.ModuleFormatError, hint="custom_call"):

@@ -33,7 +33,7 @@ from mosaic_tpu.builder import (
     u8,
     u32,
 )
-from mosaic_tpu.builder.errors import MosaicError, VerificationError
+from mosaic_tpu.builder.errors import MosaicError, RegionOrderError, VerificationError
 
 from .conftest import declare
 
@@ -45,7 +45,8 @@ PLAIN = (
     (1.5,), ("a",), (None, None), ((1,), (1,)), (((1,), (1,)), ((), ())), ((((1,), (0,))), (((0,), (0,)))), {},
     {"a": 1}, lambda: (), lambda *x: x,
     np.float16(1), np.int64(3), np.bool_(True), np.zeros((8, 128), np.float32), slice(None), slice(0, 4),
-    (0, slice(None)), Slice(0, 4), Slice(0, 100), DotDimensionNumbers((1,), (1,), (0,), (0,), (0, 0, 1, 0)),
+    slice(0.0, 4), slice(0, 8, 0), slice(True, 4), slice("a", None), (0, slice(None)), Slice(0, 4), Slice(0, 100),
+    DotDimensionNumbers((1,), (1,), (0,), (0,), (0, 0, 1, 0)),
     lambda *x: x[1:], *DTYPES,
 )  # fmt: skip
 
@@ -70,7 +71,8 @@ def _values(b: Builder) -> list[Any]:
         [a.x, a.y],
         [1, vectors[0]],
     ]
-    return [*known, *lists, b.scalar_ty(f32), b.vector_ty((8, 128), f32)]
+    spans = [Slice(scalars[3], 2), Slice(scalars[3], 100), Slice(scalars[3], 0), Slice(scalars[3], 2, 0)]
+    return [*known, *lists, *spans, b.scalar_ty(f32), b.vector_ty((8, 128), f32)]
 
 
 def _methods(b: Builder) -> list[tuple[str, Callable[..., Any]]]:
@@ -159,5 +161,5 @@ def test_wrong_arguments_end_in_our_errors(calls: list[tuple[int, list[int]]]) -
 def _finish(b: Builder) -> None:
     try:
         b.finish().serialize()
-    except VerificationError as error:
+    except (VerificationError, RegionOrderError) as error:
         assert error.summary

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
+import types
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mosaic_tpu.builder import Args, Builder, Ref, Scalar, Window, f32, i32
 from mosaic_tpu.builder._compat import ir
-from mosaic_tpu.builder.errors import AttributeValueError, MosaicError
+from mosaic_tpu.builder._frames import internal
+from mosaic_tpu.builder.errors import AttributeValueError, MosaicError, internal_folder
 
 
 def _line_above() -> int:
@@ -110,6 +115,40 @@ def test_an_index_map_has_its_own_line(b: Builder) -> None:
 def test_a_location_names_the_function(b: Builder, a: Args) -> None:
     b.addi(a.i, a.i)
     assert "test_a_location_names_the_function" in b.finish().text(canonical=False, locations=True)
+
+
+def test_an_anonymous_end_has_no_line() -> None:
+    builders = [Builder("k") for _ in range(4)]
+    for b in builders:
+        b.declare_args({"i": Scalar(i32)})
+    first = builders[0].finish(anonymous=True).serialize(unzip=False).body
+    second = builders[1].finish(anonymous=True).serialize(unzip=False).body
+    third = builders[2].finish().serialize(unzip=False).body
+    fourth = builders[3].finish().serialize(unzip=False).body
+    assert first == second and third != fourth
+
+
+def test_a_registered_folder_is_skipped_and_its_likes_are_not(tmp_path: Path) -> None:
+    lines: dict[str, str] = {}
+    for name in ("between", "between_not", "mosaic_tpu/kernel"):
+        path = tmp_path / name / "calling.py"
+        path.parent.mkdir(parents=True)
+        path.write_text("def refuse(error):\n    return error('no').location\n")
+        names: dict[str, Any] = {}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        assert names["refuse"](MosaicError) == f"{path}:2"
+        if name == "between":
+            internal_folder(str(path.parent))
+        lines[name] = names["refuse"](MosaicError)
+    assert lines["between"].startswith(f"{__file__}:")
+    assert lines["between_not"].startswith(str(tmp_path)) and lines["mosaic_tpu/kernel"].startswith(str(tmp_path))
+
+
+def test_jax_and_functools_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert internal(functools.__file__)
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(__file__="/opt/site-packages/jax/__init__.py"))
+    assert internal("/opt/site-packages/jax/_src/core.py")
+    assert not internal("/home/me/jax/_src/kernel.py") and not internal("/opt/site-packages/jax/experimental/k.py")
 
 
 @pytest.mark.parametrize("locations", [False, True])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
-from mosaic_tpu.builder import Args, Builder, DotDimensionNumbers, Value, bf16, f16, f32, i1, i8, i32, index
+from mosaic_tpu.builder import Args, Builder, DotDimensionNumbers, Slice, Value, bf16, f16, f32, i1, i8, i32, index
 from mosaic_tpu.builder import errors as e
 
 from .conftest import Raises, declare
@@ -317,6 +320,55 @@ def test_a_static_index_stays_inside(b: Builder, a: Args, raises: Raises, index:
 def test_an_index_is_an_int_a_slice_or_a_value(b: Builder, a: Args, raises: Raises, index: object) -> None:
     with raises(e.KindError):
         a.x[index]
+
+
+@pytest.mark.parametrize("wrong", [slice(0.0, 4), slice(0, 4.0), slice(True, 4), slice(0, 8, 1.0), slice("a", 4)])
+def test_a_python_slice_has_ints(b: Builder, a: Args, raises: Raises, wrong: Any) -> None:
+    _ = a.x[0:4], a.x[1:4], a.x[0:8:1]  # what the wrong ones equal is known
+    with raises(e.KindError, "dimension 0", hint="ints"):
+        a.x[wrong]
+    with raises(e.KindError, "dimension 1", hint="ints"):
+        a.x[:, wrong]
+
+
+def test_a_python_slice_takes_what_is_an_int(b: Builder, a: Args) -> None:
+    assert a.x.at[np.int64(0) : np.int64(4)].shape == (4, 128)
+
+
+def test_a_python_slice_has_steps(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.ShapeError, "dimension 0"):
+        a.x[0:8:0]
+
+
+@pytest.mark.parametrize("wrong", [(1.0, 2), (True, 2), (0, 2.0), (0, 2, 1.0), (0, None), ("a", 2)])
+def test_a_slice_has_ints(b: Builder, a: Args, raises: Raises, wrong: Any) -> None:
+    _ = a.x[Slice(1, 2)], a.x[Slice(0, 2)]
+    with raises(e.KindError, "of a slice is", hint="ints"):
+        Slice(*wrong)
+    with raises(e.KindError, "of a slice is", hint="ints"):
+        a.x[b.pallas.ds(*wrong)]
+
+
+def test_a_slice_starts_at_an_integer_scalar(b: Builder, a: Args, raises: Raises) -> None:
+    start = b.lift(1.0)
+    with raises(e.KindError, "start", "f32", hint="integer scalars"):
+        Slice(start, 2)
+    with raises(e.KindError, "stride", "i32"):
+        Slice(0, 2, a.i)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [(100,), (9,), (0,), (-1,), (2, 0), (2, -1), (8, 2)])
+def test_a_slice_with_a_run_time_start_fits_its_dimension(b: Builder, a: Args, raises: Raises, wrong: Any) -> None:
+    with raises(e.ShapeError, "dimension 0 of size 8"):
+        a.x[Slice(a.i, *wrong)]
+    assert a.x.at[Slice(a.i, 8)].shape == (8, 128)
+
+
+@pytest.mark.parametrize("shape", [(-8, -128), (-8, -1), (-1, -1), (0, -1)])
+def test_a_reshaped_view_has_positive_sizes(a: Args, raises: Raises, shape: tuple[int, ...]) -> None:
+    view = a.x.at[...]
+    with raises(e.ShapeError, "reshape", hint="positive"):
+        view.reshape(*shape)
 
 
 def test_a_python_slice_has_static_bounds(b: Builder, a: Args, raises: Raises) -> None:

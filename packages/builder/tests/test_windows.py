@@ -192,6 +192,17 @@ def test_without_a_grid_there_are_no_windows(b: Builder) -> None:
     assert "window_params" not in text and "transform_0" not in text
 
 
+def test_an_empty_grid_is_no_grid() -> None:
+    texts: list[str] = []
+    for grid in ((), None):
+        b = Builder("k")
+        b.declare_args({"x": Ref((8, 128), f32)}, grid=grid)
+        module = b.finish()
+        assert module.signature.grid is None
+        texts.append(module.text())
+    assert texts[0] == texts[1] and "iteration_bounds" not in texts[0]
+
+
 def test_windows_can_be_left_out(b: Builder) -> None:
     b.declare_args({"i": Scalar(i32), "x": Ref((8, 128), f32)}, grid=(4,), window_params=False)
     assert "window_params" not in b.finish().text()
@@ -250,6 +261,8 @@ def _raising(i: Value) -> tuple[Value, int]:
         (Window(index_map=lambda i: (i, 0, 0)), "3 indices for rank 2"),
         (Window(index_map=3), "3"),  # type: ignore[arg-type]
         (Window(transform_returns=(program_id(1), zero)), "program id 1"),
+        (Window(transform_returns=(program_id("a"), zero)), "program id 'a'"),  # type: ignore[arg-type]
+        (Window(transform_returns=(program_id(0.0), zero)), "program id 0.0"),  # type: ignore[arg-type]
         (Window(transform_returns=(zero,)), "1 indices for rank 2"),
         (Window(transform_returns=(0, zero)), "0"),  # type: ignore[arg-type]
         (Window(index_map=lambda i: (i, 0), transform_returns=(zero, zero)), "transform_returns"),
@@ -302,6 +315,16 @@ def test_after_a_refused_window_the_arguments_can_be_declared_again(b: Builder) 
     with pytest.raises(e.WindowError):
         b.declare_args({"i": Scalar(i32), "x": Ref((8, 128), f32, window=Window(index_map=_raising))}, grid=(4,))
     assert _declare(b, Window(index_map=lambda i: (i, 0))).signature.grid == (4,)
+
+
+def test_a_region_in_a_refused_window_does_not_count(b: Builder) -> None:
+    def looping(i: Value) -> tuple[Value, int]:
+        with b.for_(0, i):
+            raise RuntimeError("no such page")
+
+    with pytest.raises(e.WindowError):
+        b.declare_args({"i": Scalar(i32), "x": Ref((8, 128), f32, window=Window(index_map=looping))}, grid=(4,))
+    _declare(b, Window(index_map=lambda i: (i, 0)))
 
 
 def test_a_value_does_not_leave_its_index_map(b: Builder, raises: Raises) -> None:

@@ -149,7 +149,6 @@ def test_an_export_may_be_saved_and_loaded(scale: Any, cfg: Any, x: Any) -> None
     exported = jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=["tpu"], disabled_checks=UNCHECKED)(
         x
     )
-    pytest.importorskip("flatbuffers")
     loaded = jax.export.deserialize(exported.serialize())
     [call] = pallas.calls_in(loaded.mlir_module())
     assert levels.stripped(call.body) == levels.stripped(scale.lower(cfg).body)

@@ -98,6 +98,21 @@ def test_run_that_leaves_a_region_open(raises: Any) -> None:
         define(run=run).emit(8)
 
 
+@pytest.mark.parametrize("look", ["emit", "lower"])
+def test_run_that_swallows_an_exception_of_a_region(look: str, raises: Any) -> None:
+    def run(b: Builder, cfg: int) -> None:
+        copy_kernel(b, cfg)
+        try:
+            with b.if_(b.cmpi("eq", b.lift(0), b.lift(0))):
+                raise KeyError(cfg)
+        except KeyError:
+            pass
+
+    kernel = define(run=run)
+    with raises(RegionOrderError, "finish", "left by an exception"):
+        getattr(kernel, look)(8)
+
+
 def test_an_exception_of_run_s_own_is_not_touched() -> None:
     class OwnError(Exception): ...
 
@@ -138,10 +153,11 @@ def test_names_that_are_taken(names: Any, taken: str, raises: Any) -> None:
         define(**names)
 
 
-@pytest.mark.parametrize("names", ["x", ("not a name",), ("",), (1,)])
-def test_names_that_are_none(names: Any, raises: Any) -> None:
+@pytest.mark.parametrize("names", ["x", ("not a name",), ("",), (1,), 5, None, {"x"}, iter("x")])
+@pytest.mark.parametrize("which", ["inputs", "outputs"])
+def test_names_that_are_none(names: Any, which: str, raises: Any) -> None:
     with raises(KernelDefinitionError, "copy", "the names", hint='("x", "y")'):
-        define(inputs=names)
+        define(**{which: names})
 
 
 def test_an_input_may_have_any_other_name() -> None:

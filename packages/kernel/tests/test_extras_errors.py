@@ -40,8 +40,12 @@ from mosaic_tpu.kernel import CallExtras, CostEstimate, ExtrasError, Kernel, Sid
         ({"additional_attributes": {1: "a"}}, "additional_attributes={1: 'a'}"),
         ({"additional_attributes": {"kernel_name": "a"}}, "the attribute 'kernel_name' is the call's own"),
         ({"additional_attributes": {"backend_config": "a"}}, "the attribute 'backend_config' is the call's own"),
+        ({"additional_attributes": {"": "a"}}, "an additional attribute has no name"),
         ({"flags": {"f": "on"}}, "flag 'f' is 'on'"),
         ({"flags": {"f": float("nan")}}, "flag 'f' is nan"),
+        ({"flags": {"f": 2**63}}, "flag 'f' is beyond 64 bits"),
+        ({"flags": {"f": -(2**63) - 1}}, "flag 'f' is beyond 64 bits"),
+        ({"flags": {"f": 10**400}}, "flag 'f' is beyond 64 bits"),
         ({"flags": {'f"': 1}}, "is not the name of a flag"),
         ({"flags": [("f", 1)]}, "flags=[('f', 1)]"),
         ({"kernel_name": ""}, "kernel_name=''"),
@@ -164,6 +168,12 @@ def test_flags_that_are_equal_but_not_the_same_write_their_own_lines(
 
     text = tpu_text(program, x)
     assert all(kind in text for kind in ("integer_value", "boolean_value", "double_value"))
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
+def test_a_flag_may_take_all_of_64_bits(scale: Any, cfg: Any, number: int) -> None:
+    config = scale.lower(cfg, extras=CallExtras(flags={"f": number})).config
+    assert config["flag_configs"] == [{"flag_type": "f", "value": {"integer_value": number}}]
 
 
 def test_additional_attributes_are_on_the_call(scale: Any, cfg: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Flag
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import pytest
 
 from mosaic_tpu.builder import Builder, DType, Ref, Role, bf16, f32, i4, i8, i32, u8
 from mosaic_tpu.kernel import ConfigError, InputError, Kernel
+from mosaic_tpu.kernel.extras import FrozenMapping
 
 
 def test_a_missing_input(scale: Any, cfg: Any, raises: Any) -> None:
@@ -121,6 +123,11 @@ class Loose:
     rows: int = 8
 
 
+class Options(Flag):
+    FAST = 1
+    SMALL = 2
+
+
 @dataclass(frozen=True)
 class Nested:
     sizes: list[int] = field(default_factory=list)
@@ -146,11 +153,14 @@ def test_a_call_with_a_config_of_another_class(scale: Any, x: Any, raises: Any) 
         (Loose(), "cfg.anything is a Loose, which can change"),
         (np.zeros(2), "cfg.anything is a ndarray, which can change"),
         (jnp.zeros(2), "cfg.anything is an array"),
+        (FrozenMapping({"a": np.zeros(2)}), "cfg.anything is a FrozenMapping, which can change"),
+        (frozenset({range(2)}), "a member of cfg.anything is a range, whose members are not told apart"),
+        (FrozenMapping({range(2): 1}), "a key of cfg.anything is a range"),  # type: ignore[dict-item]
     ],
     ids=lambda v: type(v).__name__,
 )
 def test_a_config_with_a_member_that_can_change(deep: Any, member: Any, found: str, raises: Any) -> None:
-    for look in (deep.lower, lambda cfg: deep(x=jnp.ones((8, 128)), cfg=cfg)):
+    for look in (deep.emit, deep.lower, lambda cfg: deep(x=jnp.ones((8, 128)), cfg=cfg)):
         with raises(ConfigError, "deep_kernel", found):
             look(Deep(anything=member))
 
@@ -158,6 +168,8 @@ def test_a_config_with_a_member_that_can_change(deep: Any, member: Any, found: s
 def test_a_config_with_a_traced_member(deep: Any, raises: Any) -> None:
     with raises(ConfigError, "deep_kernel", "cfg.rows is an array", hint="inputs of the call"):
         jax.jit(lambda n: deep.lower(Deep(rows=n)))(8)
+    with raises(ConfigError, "deep_kernel", "cfg.rows is an array", hint="inputs of the call"):
+        jax.jit(lambda n: deep.emit(Deep(rows=n)))(8)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +188,9 @@ def test_a_config_with_a_traced_member(deep: Any, raises: Any) -> None:
         np.dtype("int8"),
         f32,
         Role.INPUT,
+        Options.FAST | Options.SMALL,
+        Options,
+        FrozenMapping({"a": (1, 2)}),
         Deep(),
         int,
         len,
@@ -190,7 +205,19 @@ def test_a_config_with_members_that_cannot_change(deep: Any, member: Any) -> Non
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(1, True), (1, 1.0), (0.0, -0.0), (np.float32(1), 1.0), (np.float32(0), np.float32(-0.0)), ((0,), (False,))],
+    [
+        (1, True),
+        (1, 1.0),
+        (0.0, -0.0),
+        (np.float32(1), 1.0),
+        (np.float32(0), np.float32(-0.0)),
+        ((0,), (False,)),
+        (frozenset({1}), frozenset({1.0})),
+        (frozenset({1}), frozenset({True})),
+        (frozenset({(0,)}), frozenset({(-0.0,)})),
+        (FrozenMapping({1: "a"}), FrozenMapping({True: "a"})),  # type: ignore[dict-item]
+        (FrozenMapping({"a": 1}), FrozenMapping({"a": 1.0})),
+    ],
     ids=str,
 )
 def test_configs_that_are_equal_but_not_the_same_are_built_apart(one: Any, other: Any) -> None:
@@ -206,6 +233,12 @@ def test_configs_that_are_equal_but_not_the_same_are_built_apart(one: Any, other
     for cfg in configs:
         kernel.lower(cfg)
     assert [repr(r) for r in runs] == [repr(one), repr(other)]
+
+
+def test_a_set_is_the_same_in_any_order(deep: Any) -> None:
+    one, other = frozenset([8, 16]), frozenset([16, 8])  # 8 and 16 meet in one slot, so that the first comes first
+    assert list(one) != list(other)
+    assert deep._key(Deep(anything=one)) == deep._key(Deep(anything=other))
 
 
 def test_a_nan_is_the_same_nan(scale: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
 from typing import Any
@@ -12,6 +13,7 @@ from jaxlib.mlir import ir
 
 from conformance.harness import levels, pallas
 from mosaic_tpu.builder import Builder
+from mosaic_tpu.builder.errors import ModuleFormatError
 from mosaic_tpu.kernel import CallExtras, Kernel
 
 # --- emit -----------------------------------------------------------------------------------------------------------
@@ -88,7 +90,25 @@ def test_the_line_holds_the_backend_config(scale: Any, cfg: Any, extras: Any) ->
     assert call.backend_config == lowered.config
     assert lowered.custom_call_line.startswith("stablehlo.custom_call @tpu_custom_call(%arg0)")
     assert lowered.custom_call_line in lowered.stablehlo
-    assert call.line == lowered.custom_call_line.replace("%arg0", "%0")
+    assert call.line == lowered.custom_call_line
+
+
+def test_a_lowered_kernel_is_compared_by_value(scale: Any, cfg: Any) -> None:
+    lowered = scale.lower(cfg)
+    assert lowered == scale.lower(cfg)
+    assert hash(lowered) == hash(scale.lower(cfg))
+    assert lowered != scale.lower(cfg, extras=CallExtras(vmem_limit_bytes=9))
+    assert lowered != scale.lower(scale.config(factor=3.0))
+
+
+def test_a_lowered_kernel_shows_no_bytes(scale: Any, cfg: Any) -> None:
+    assert repr(scale.lower(cfg)) == "LoweredKernel(name='scale_kernel', ir_version=15)"
+
+
+def test_a_program_in_another_form_has_no_line(scale: Any, cfg: Any, raises: Any) -> None:
+    lowered = dataclasses.replace(scale.lower(cfg), _stablehlo=lambda: "module {}")
+    with raises(ModuleFormatError, "scale_kernel", "no such line", hint="lowered.stablehlo"):
+        _ = lowered.custom_call_line
 
 
 def test_the_program_is_a_module_of_its_own(scale: Any, cfg: Any) -> None:

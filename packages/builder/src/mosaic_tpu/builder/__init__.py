@@ -9,6 +9,7 @@ from mosaic_tpu.builder._types import TypeInfo as TypeInfo
 from mosaic_tpu.builder._value import Value as Value
 from mosaic_tpu.builder.builder import Args as Args
 from mosaic_tpu.builder.builder import Builder as Builder
+from mosaic_tpu.builder.builder import sanitize_name as sanitize_name
 from mosaic_tpu.builder.dtypes import DType as DType
 from mosaic_tpu.builder.dtypes import as_dtype as as_dtype
 from mosaic_tpu.builder.dtypes import bf16 as bf16
@@ -112,6 +113,7 @@ __all__ = [
     "parallel",
     "program_id",
     "registry",
+    "sanitize_name",
     "semaphore",
     "subcore_parallel",
     "u8",

@@ -65,8 +65,6 @@ DYNAMIC_FORI_IS_ONE_LOOP: Final = JAXLIB_VERSION >= (0, 12, 0)
 
 #: The IR version Pallas targets without a TPU backend or under jax.export (forward compatible).
 FORWARD_COMPATIBLE_IR_VERSION: Final = 15
-#: The newest IR version the installed jaxlib writes.
-LATEST_IR_VERSION: Final = 18 if JAXLIB_VERSION >= (0, 12, 0) else 17
 
 
 def new_context() -> ir.Context:

@@ -20,7 +20,7 @@ from mosaic_tpu.builder._compat import (
     tpu_ops,
 )
 from mosaic_tpu.builder._types import TypeInfo, Types, thread_types
-from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder._value import Number, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.enums import Named
 from mosaic_tpu.builder.errors import (
@@ -81,12 +81,15 @@ class Core:
     _line: ir.Location | None
     #: Whether ops were created that only MLIR's verifier checks in full.
     _needs_verifier: bool
+    #: Regions that were made and have no terminator yet.
+    _incomplete: int
 
     def _start(self) -> None:
         self.types = thread_types()
         self._locate = self.types.locate
         self._line = None
         self._needs_verifier = False
+        self._incomplete = 0
         self._ip = NO_BLOCK
 
     # --- locations ---------------------------------------------------------------------------------------------
@@ -421,14 +424,6 @@ class Core:
             op="arith.constant",
             hint="arrays enter a kernel as refs",
         )
-
-    def _lift_like(self, value: Operand, like: Value, op: str) -> Value:
-        """``value`` itself, or a constant with the element type of ``like`` — a scalar, never a splat."""
-        if isinstance(value, Value):
-            self._use(value, op)
-            return value
-        number, dtype = self._number(value, like.dtype)
-        return self._constant(number, self.types.scalar(dtype))
 
     def _index(self, value: Value | int, op: str) -> IrValue:
         """An index operand: a Value of type index, or a fresh constant."""

@@ -244,10 +244,10 @@ def _index_map(builder: Builder, argument: Argument, grid_rank: int) -> Callable
                     op="declare_args",
                     hint="transform_returns holds program_id(axis) and zero",
                 )
-            if isinstance(r, ProgramId) and not 0 <= r.axis < grid_rank:
+            if isinstance(r, ProgramId) and (type(r.axis) is not int or not 0 <= r.axis < grid_rank):
                 builder.fail(
                     WindowError,
-                    f"{argument.name!r} names program id {r.axis} of a grid of rank {grid_rank}",
+                    f"{argument.name!r} names program id {r.axis!r} of a grid of rank {grid_rank}",
                     op="declare_args",
                     hint="program ids count the grid's dimensions from 0",
                 )

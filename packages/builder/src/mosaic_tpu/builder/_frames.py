@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 from pathlib import Path
@@ -11,25 +12,40 @@ from types import CodeType, FrameType
 from typing import Final
 
 _PACKAGE: Final = str(Path(__file__).parent) + os.sep
-#: Our factory, what the zoo does before a kernel, and JAX, which calls our rules while it traces and lowers.
-_BETWEEN: Final = tuple(
-    str(Path(*folder)) + os.sep
-    for folder in (
-        ("mosaic_tpu", "kernel"),
-        ("mosaic_tpu", "zoo", "api"),
-        ("mosaic_tpu", "zoo", "validation"),
-        ("jax", "_src"),
-    )
-)
-_STANDARD_LIBRARY: Final = (contextlib.__file__, dataclasses.__file__)
+_STANDARD_LIBRARY: Final = (contextlib.__file__, dataclasses.__file__, functools.__file__)
+#: Folders whose files are no kernel's: ours, and those of packages that stand between ours and the kernel's.
+_folders: list[str] = [_PACKAGE]
 
 #: Whether a file is ours (skipped when looking for the user's line); filled as files are met.
 is_internal: Final[dict[str, bool]] = {}
 
 
+def internal_folder(path: str) -> None:
+    """Skip the files below this absolute folder when errors and ops look for the kernel's line.
+
+    For packages that call kernels on behalf of their users; call it when the package is imported.
+
+    Example:
+        >>> internal_folder("/opt/venv/lib/python3.14/site-packages/my_kernels/calling")
+    """
+    _folders.append(os.path.join(path, ""))
+    is_internal.clear()
+
+
+def _jax_folder() -> str:
+    """The folder of JAX, which calls our rules while it traces and lowers; ``""`` as long as it is not imported."""
+    found = getattr(sys.modules.get("jax"), "__file__", None)
+    return os.path.join(os.path.dirname(found), "_src", "") if found else ""
+
+
 def internal(filename: str) -> bool:
     """Whether a file is ours, or stands between ours and the kernel's."""
-    found = filename.startswith(_PACKAGE) or filename in _STANDARD_LIBRARY or any(part in filename for part in _BETWEEN)
+    jax = _jax_folder()
+    found = (
+        filename.startswith(tuple(_folders))
+        or filename in _STANDARD_LIBRARY
+        or (bool(jax) and filename.startswith(jax))
+    )
     is_internal[filename] = found
     return found
 

@@ -1,4 +1,4 @@
-"""The one registry of every op and idiom: docs, cheat-sheet, lift, simulator coverage and tests walk it.
+"""The one registry of every op and idiom; the tests walk it, and `registry` hands it to whoever else wants to.
 
 `op` and `idiom` are decorators over hand-written typed methods; they record an `OpSpec` and return the function
 unchanged, so that editors, type checkers and the call itself see nothing but the method.
@@ -6,7 +6,7 @@ unchanged, so that editors, type checkers and the call itself see nothing but th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -84,8 +84,3 @@ def registry() -> Mapping[str, OpSpec]:
         ('arith.addf',)
     """
     return MappingProxyType(_REGISTRY)
-
-
-def specs(group: str) -> Iterator[OpSpec]:
-    """The specs of one group."""
-    return (spec for spec in _REGISTRY.values() if spec.group == group)

@@ -157,7 +157,8 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             args: name to `Scalar`, `Iter`, `Ref`, `Sem` or `SemArray`, in Pallas's order: program ids, scalar
                 prefetch, inputs, outputs, scratch. The counts of scalar prefetch and scratch operands follow.
             results: types the function returns; Pallas kernels return nothing.
-            grid: the iteration bounds; as many leading `Scalar` or `Iter` arguments are its program ids.
+            grid: the iteration bounds; as many leading `Scalar` or `Iter` arguments are its program ids. ``()`` is no
+                grid, as in Pallas.
             dimension_semantics: one a grid dimension; ``arbitrary`` if omitted.
             core_type: which core runs the kernel; ``None`` leaves the attribute out.
             no_inline: add the ``no_inline`` attribute.
@@ -180,7 +181,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         arguments = _declare.describe(self, args)
         bounds = None if grid is None else self._grid(grid)
         semantics = self._semantics(bounds, dimension_semantics, arguments)
-        signature = Signature(arguments, bounds)
+        signature = Signature(arguments, bounds or None)  # Pallas takes () for no grid
         with_windows = bool(bounds) if window_params is None else window_params
         if with_windows and not bounds:
             self.fail(ArgumentSpecError, "window_params need a grid", op="declare_args", hint="give grid=(…)")
@@ -193,6 +194,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         except BaseException:  # an index map may raise anything; the builder is then as it was
             for created in list(self.module.body.operations):
                 created.operation.erase()
+            self._incomplete = 0
             raise
         function = entry.owner
         attributes = _declare.function_attributes(self, signature, semantics, windows)
@@ -414,17 +416,20 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    def finish(self, results: Sequence[Value] = (), *, verify: bool | None = True) -> MosaicModule:
+    def finish(
+        self, results: Sequence[Value] = (), *, verify: bool | None = True, anonymous: bool = False
+    ) -> MosaicModule:
         """Return from the function, verify the module, and hand it over; the builder is then closed.
 
         Args:
             results: values the function returns, as declared.
             verify: run MLIR's verifier; ``None`` runs it only where the builder did not check every op itself, that is
                 after `emit` and ops that go through jaxlib's generated classes.
+            anonymous: give the final return no line, so that equal kernels have equal bytes wherever they are finished.
 
         Raises:
             BuilderStateError: nothing was declared, or the builder is finished.
-            RegionOrderError: a region is still open.
+            RegionOrderError: a region is still open, or was left by an exception.
             VerificationError: MLIR refused the module; the message names the kernel's line.
         """
         if self._finished:
@@ -433,6 +438,14 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             self.fail(BuilderStateError, "no arguments declared yet", op="finish", hint="call declare_args first")
         if self._scope is not self._root:
             self.fail(RegionOrderError, "a region is still open", op="finish", hint="finish after its with block")
+        if self._incomplete:
+            self.fail(
+                RegionOrderError,
+                "a region is incomplete: it was left by an exception, or never entered",
+                op="finish",
+                hint="build the kernel again, with a new Builder",
+            )
+        anonymous = self._flag(anonymous, "finish", "anonymous")
         used = self._use_all(results, "func.return")
         if [v._info.ir for v in results] != [i.ir for i in self._result_infos]:
             self.fail(
@@ -442,7 +455,9 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
                 operands=results,
                 hint="declare results in declare_args",
             )
+        self._line = self.types.unknown if anonymous else None
         self._emit_void("func.return", used)
+        self._line = None
         self._root.live = None
         self._ip = NO_BLOCK
         self._finished = True

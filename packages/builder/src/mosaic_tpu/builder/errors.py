@@ -1,7 +1,8 @@
 """Every error the builder raises: one class per cause.
 
 Each message says what was wrong, in which operation, with which operands, at which line of the kernel, and
-what to write instead. All derive from `MosaicError`; the docs' error catalogue is generated from this module.
+what to write instead. All derive from `MosaicError`. Packages that stand between a kernel and its caller name their
+folder with `internal_folder`, so that no error points into it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from mosaic_tpu.builder._frames import internal_folder as internal_folder
 from mosaic_tpu.builder._frames import user_line
 
 
@@ -23,7 +25,7 @@ class MosaicError(Exception):
         hint: what to write instead.
     """
 
-    default_hint: ClassVar[str] = "see the reference page of this function"
+    default_hint: ClassVar[str] = "see help(Builder.<op>), or help(Pallas.<idiom>) of mosaic_tpu.builder.pallas"
 
     def __init__(
         self,
@@ -167,7 +169,7 @@ class UnsupportedOpError(MosaicError, NotImplementedError):
 class VerificationError(MosaicError, ValueError):
     """MLIR's verifier refused the finished module."""
 
-    default_hint = "the op's operands do not fit each other; see its reference page"
+    default_hint = "the op's operands do not fit each other; see help(Builder.<op>)"
 
 
 class ModuleFormatError(MosaicError, ValueError):

@@ -15,7 +15,7 @@ from mosaic_tpu.builder._compat import (
     new_context,
     unzip_debug_locations,
 )
-from mosaic_tpu.builder.errors import ModuleFormatError, VerificationError
+from mosaic_tpu.builder.errors import AttributeValueError, ModuleFormatError, VerificationError
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder._declare import Signature
@@ -94,8 +94,13 @@ class MosaicModule:
             keep: leave this object usable; ``False`` saves a clone.
 
         Raises:
+            AttributeValueError: ``ir_version`` is no version.
             VerificationError: an op does not exist in that version.
         """
+        if ir_version is not None and (type(ir_version) is not int or not 1 <= ir_version < 1 << 31):
+            raise AttributeValueError(
+                f"ir_version is {ir_version!r}", op="serialize", hint="a positive int, or None for the newest"
+            )
         module = self.module
         context = self._types.context
         with context, self._types.unknown:
@@ -126,6 +131,9 @@ class MosaicModule:
 def body_text(body: bytes | str, *, canonical: bool = False) -> str:
     """Serialized bytes, or text in either form, as readable MLIR text.
 
+    MLIR's parser may never return from damaged bytes, and one flipped bit can be enough: read bytes that you do not
+    trust in a process of their own, with a time limit.
+
     Args:
         body: bytecode or text of a Mosaic module.
         canonical: run ``canonicalize,cse,canonicalize`` too.
@@ -139,7 +147,7 @@ def body_text(body: bytes | str, *, canonical: bool = False) -> str:
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown():
         try:
-            module = ir.Module.parse(body)
+            module = ir.Module.parse(body.encode() if isinstance(body, str) else body)
             if "stable_mosaic.version" in module.operation.attributes:
                 PassManager.parse("builtin.module(mosaic-serde{serialize=false})").run(module.operation)
             if canonical:

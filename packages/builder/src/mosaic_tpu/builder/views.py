@@ -7,6 +7,7 @@ does; the last index of a view is folded into a load or store instead.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, cast
@@ -26,11 +27,34 @@ class Slice:
         start: first element, an int or an integer scalar value.
         size: number of elements; an i32 value where only a DMA uses it.
         stride: step between elements.
+
+    Raises:
+        KindError: one of them is neither an int nor, except for ``stride``, an integer scalar.
     """
 
     start: Value | int
     size: Value | int
     stride: int = 1
+
+    def __post_init__(self) -> None:
+        if type(self.start) is int and type(self.size) is int and type(self.stride) is int:
+            return
+        from mosaic_tpu.builder._value import Value
+
+        for name in ("start", "size", "stride"):
+            given = getattr(self, name)
+            if type(given) is int:
+                continue
+            if isinstance(given, Value) and name != "stride" and not given.is_shaped and not given.dtype.is_float:
+                continue
+            number = _plain_int(given)
+            if number is None:
+                raise KindError(
+                    f"the {name} of a slice is {given!r}",
+                    op="ds",
+                    hint="ints; start and size may also be integer scalars",
+                )
+            object.__setattr__(self, name, number)
 
 
 class Index:
@@ -163,11 +187,11 @@ def _resolve(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
     total = math.prod(old)
     if shape.count(-1) == 1 and known and total % known == 0:
         shape = tuple(total // known if s == -1 else s for s in shape)
-    if math.prod(shape) != total:
+    if math.prod(shape) != total or any(s < 1 for s in shape):
         raise ShapeError(
             f"a view of shape {old} cannot be reshaped to {shape}",
             op="reshape",
-            hint="the number of elements must stay",
+            hint="sizes are positive, one may be -1, and the number of elements stays",
         )
     return shape
 
@@ -185,7 +209,13 @@ def parse_index(index: object, shape: tuple[int, ...]) -> Index:
         KindError: an entry of another kind.
     """
     entries = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
-    key = (entries, tuple(map(type, entries)), shape)
+    kinds = tuple(map(type, entries))
+    if slice in kinds:  # 0.0:4 would be taken for 0:4, which it equals
+        for e in entries:
+            if type(e) is slice and not {type(e.start), type(e.stop), type(e.step)} <= _BOUNDS:
+                entries = tuple([_plain_slice(e, d) if type(e) is slice else e for d, e in enumerate(entries)])
+                break
+    key = (entries, kinds, shape)
     try:
         found = _parsed.get(key)
     except TypeError:  # an entry that cannot be hashed, and then is none that an index takes
@@ -216,6 +246,8 @@ def _parse(entries: tuple[object, ...], shape: tuple[int, ...]) -> Index:
 
 
 _ALL = slice(None)
+#: What the bounds of a slice are, as a rule.
+_BOUNDS = frozenset((int, type(None)))
 
 
 def _entry(entry: object, size: int, dim: int) -> Slice | Value | int:
@@ -223,8 +255,7 @@ def _entry(entry: object, size: int, dim: int) -> Slice | Value | int:
 
     match entry:
         case Slice():
-            if isinstance(entry.start, int) and isinstance(entry.size, int):
-                _check_span(entry.start, entry.size, entry.stride, size, dim)
+            _check_span(entry, size, dim)
             return entry
         case slice():
             return _python_slice(cast("slice[Any, Any, Any]", entry), size, dim)
@@ -246,24 +277,50 @@ def _entry(entry: object, size: int, dim: int) -> Slice | Value | int:
             )
 
 
-def _python_slice(entry: slice[Any, Any, Any], size: int, dim: int) -> Slice:
+def _plain_int(given: object) -> int | None:
+    """The int that something is to Python, or ``None``; True and values are none."""
+    if isinstance(given, bool):
+        return None
+    try:
+        return operator.index(cast("Any", given))
+    except TypeError:
+        return None
+
+
+def _plain_slice(entry: slice[Any, Any, Any], dim: int) -> slice[Any, Any, Any]:
+    """The slice with ints for bounds."""
     from mosaic_tpu.builder._value import Value
 
-    if any(isinstance(v, Value) for v in (entry.start, entry.stop, entry.step)):
-        raise KindError(
-            f"dimension {dim} is sliced with a run-time bound",
-            op="[…]",
-            hint="b.pallas.ds(start, size) has a run-time start and a static size",
-        )
-    start, stop, step = entry.indices(size)
+    bounds: list[int | None] = []
+    for given in (entry.start, entry.stop, entry.step):
+        if isinstance(given, Value):
+            raise KindError(
+                f"dimension {dim} is sliced with a run-time bound",
+                op="[…]",
+                hint="b.pallas.ds(start, size) has a run-time start and a static size",
+            )
+        bounds.append(None if given is None else _plain_int(given))
+        if given is not None and bounds[-1] is None:
+            raise KindError(
+                f"dimension {dim} is sliced with {given!r}", op="[…]", hint="the bounds of a slice are ints"
+            )
+    return slice(*bounds)
+
+
+def _python_slice(entry: slice[Any, Any, Any], size: int, dim: int) -> Slice:
+    start, stop, step = (0, 0, 0) if entry.step == 0 else entry.indices(size)
     if step < 1 or stop <= start:
         raise ShapeError(f"slice {entry} of dimension {dim} of size {size} is empty or reversed", op="[…]")
     return Slice(start, -(-(stop - start) // step), step)
 
 
-def _check_span(start: int, size: int, stride: int, dim_size: int, dim: int) -> None:
-    if start < 0 or size < 1 or stride < 1 or start + (size - 1) * stride >= dim_size:
-        raise ShapeError(f"{size} elements from {start} by {stride} leave dimension {dim} of size {dim_size}", op="[…]")
+def _check_span(entry: Slice, dim_size: int, dim: int) -> None:
+    """Refuse what leaves the dimension whatever the run-time start or size is."""
+    start = entry.start if isinstance(entry.start, int) else 0
+    size = entry.size if isinstance(entry.size, int) else 1
+    if start < 0 or size < 1 or entry.stride < 1 or start + (size - 1) * entry.stride >= dim_size:
+        what = f"{entry.size} elements from {entry.start} by {entry.stride}"
+        raise ShapeError(f"{what} leave dimension {dim} of size {dim_size}", op="[…]")
 
 
 __all__ = ["Bitcast", "Index", "RefIndexer", "RefView", "Reshape", "Slice", "Transform", "parse_index"]

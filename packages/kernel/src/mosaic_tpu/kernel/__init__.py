@@ -1,5 +1,6 @@
 """Call Mosaic kernels from JAX: the `Kernel` factory and the knobs of its custom call."""
 
+from mosaic_tpu.builder.errors import internal_folder as _internal_folder
 from mosaic_tpu.kernel._build import Operand as Operand
 from mosaic_tpu.kernel.errors import ConfigError as ConfigError
 from mosaic_tpu.kernel.errors import ExtrasError as ExtrasError
@@ -13,6 +14,8 @@ from mosaic_tpu.kernel.extras import CostEstimate as CostEstimate
 from mosaic_tpu.kernel.extras import SideEffects as SideEffects
 from mosaic_tpu.kernel.kernel import Kernel as Kernel
 from mosaic_tpu.kernel.lowered import LoweredKernel as LoweredKernel
+
+_internal_folder(__path__[0])
 
 __all__ = [
     "CallExtras",

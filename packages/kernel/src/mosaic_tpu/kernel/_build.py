@@ -82,10 +82,8 @@ def run_kernel(name: str, run: Callable[..., Any], cfg: object, *, verify: bool 
             location=where(run),
             hint="store outputs to their refs, return None",
         )
-    # The final return has no line: it is not the kernel's, and its caller's would make equal configs differ in bytes.
-    builder._line = builder.types.unknown  # pyright: ignore[reportPrivateUsage]
     try:
-        return builder.finish(verify=verify)
+        return builder.finish(verify=verify, anonymous=True)  # whoever asks for a config, its bytes are equal
     except BuilderStateError as error:
         raise KernelDefinitionError(
             error.summary, op=name, location=where(run), hint="run must call b.declare_args(…), and not b.finish()"

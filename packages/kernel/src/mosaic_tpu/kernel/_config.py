@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
+from enum import Enum
 from typing import Any, Final, cast
 
 import jax
@@ -13,7 +14,7 @@ from mosaic_tpu.kernel.errors import ConfigError, KernelDefinitionError
 
 _FROZEN: Final = "make it a frozen dataclass of numbers, strings, tuples and dtypes"
 
-_PLAIN: Final = frozenset({int, bool, str, type(None)})
+_PLAIN: Final = frozenset({int, bool, str, bytes, type(None)})
 
 
 def check_class(name: str, config: Any) -> None:
@@ -41,7 +42,7 @@ def exact(name: str, value: Any, path: str = "cfg") -> Hashable:
     """A key that tells apart what ``==`` does not: 1, 1.0 and True, or 0.0 and -0.0, give other kernels.
 
     Raises:
-        ConfigError: something in the value can change, or is an array.
+        ConfigError: something in the value can change, is an array, or is a container of unknown kind.
     """
     kind = cast("type[Any]", type(value))
     if kind in _PLAIN:
@@ -63,7 +64,11 @@ def exact(name: str, value: Any, path: str = "cfg") -> Hashable:
     except TypeError:
         raise _changeable(name, path, value) from None
     if _is_a(value, Mapping):
-        return kind, *[(k, exact(name, v, f"{path}[{k!r}]")) for k, v in value.items()]
+        return kind, *[(exact(name, k, f"a key of {path}"), exact(name, v, f"{path}[{k!r}]")) for k, v in value.items()]
+    if _is_a(value, frozenset):
+        return kind, frozenset(exact(name, v, f"a member of {path}") for v in value)
+    if _is_a(value, Collection) and not _is_a(value, str | bytes | type | Enum):
+        raise ConfigError(f"{path} is a {kind.__name__}, whose members are not told apart", op=name, hint=_FROZEN)
     return kind, value
 
 

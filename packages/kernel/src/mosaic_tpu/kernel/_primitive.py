@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import jax
 
-from mosaic_tpu.builder.builder import sanitize_name
+from mosaic_tpu.builder import sanitize_name
 from mosaic_tpu.kernel import _compat
 from mosaic_tpu.kernel._build import Target
 from mosaic_tpu.kernel._config import exact

@@ -30,6 +30,7 @@ _MAPPINGS: Final = (
     "flags",
     "additional_attributes",
 )
+_INT64: Final = range(-(2**63), 2**63)
 _FLAG_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: What the call writes by itself.
 _OWN_ATTRIBUTES: Final = frozenset(
@@ -217,10 +218,14 @@ class CallExtras:
                 raise ExtrasError(
                     f"flag {name!r} is {value!r}", op="CallExtras", hint="flags are booleans, ints or floats"
                 )
+            if isinstance(value, int) and value not in _INT64:
+                raise ExtrasError(f"flag {name!r} is beyond 64 bits", op="CallExtras", hint="an int of 64 bits")
             if not math.isfinite(value):
                 raise ExtrasError(
                     f"flag {name!r} is {value!r}", op="CallExtras", hint="a finite number: JSON has no other"
                 )
+        if "" in self.additional_attributes:
+            raise ExtrasError("an additional attribute has no name", op="CallExtras", hint="name every attribute")
         if taken := sorted(_OWN_ATTRIBUTES & set(self.additional_attributes)):
             raise ExtrasError(f"the attribute {taken[0]!r} is the call's own", op="CallExtras", hint="use another name")
         if self.kernel_name is not None and (not isinstance(self.kernel_name, str) or not self.kernel_name):  # pyright: ignore[reportUnnecessaryIsInstance]

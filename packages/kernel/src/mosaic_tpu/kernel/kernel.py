@@ -83,7 +83,11 @@ class Kernel[Config]:
         self._check_definition()
 
     def _names(self, names: Sequence[str]) -> tuple[str, ...]:
-        if isinstance(names, str) or not all(isinstance(n, str) and n.isidentifier() for n in names):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if (
+            not isinstance(names, Sequence)  # pyright: ignore[reportUnnecessaryIsInstance]
+            or isinstance(names, str)
+            or not all(isinstance(n, str) and n.isidentifier() for n in names)  # pyright: ignore[reportUnnecessaryIsInstance]
+        ):
             raise KernelDefinitionError(
                 f"the names {names!r}", op=self.name, hint='a tuple of Python names: ("x", "y")'
             )
@@ -177,10 +181,10 @@ class Kernel[Config]:
             locations: with the kernel's file and line on every op.
 
         Raises:
-            ConfigError: ``cfg`` is not of the kernel's config class.
+            ConfigError: ``cfg`` is not of the kernel's config class, or holds what can change.
             MosaicError: whatever the body does wrong, at its line.
         """
-        check_config(self.name, self.config, cfg)
+        self._key(cfg)  # refuses what `lower` refuses
         return run_kernel(self.name, self.run, cfg).text(canonical=canonical, locations=locations)
 
     def lower(self, cfg: Config, *, extras: CallExtras | None = None) -> LoweredKernel:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from mosaic_tpu.builder import body_text
+from mosaic_tpu.builder.errors import ModuleFormatError
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,11 @@ class LoweredKernel:
     """
 
     name: str
-    body: bytes
+    body: bytes = field(repr=False)
     ir_version: int | None
-    debug_locations: bytes | None
-    backend_config: str
-    _stablehlo: Callable[[], str]
+    debug_locations: bytes | None = field(repr=False)
+    backend_config: str = field(repr=False)
+    _stablehlo: Callable[[], str] = field(repr=False, compare=False)
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -43,9 +44,14 @@ class LoweredKernel:
 
     @cached_property
     def custom_call_line(self) -> str:
-        """The ``stablehlo.custom_call @tpu_custom_call`` line with all its attributes."""
+        """The ``stablehlo.custom_call @tpu_custom_call`` line with all its attributes.
+
+        Raises:
+            ModuleFormatError: the installed JAX writes the call in another form.
+        """
         found = re.search(r"stablehlo\.custom_call @tpu_custom_call.*", self.stablehlo)
-        assert found is not None
+        if found is None:
+            raise ModuleFormatError("the program has no such line", op=self.name, hint="read lowered.stablehlo")
         return found[0]
 
     def text(self, *, canonical: bool = False) -> str:

@@ -61,6 +61,7 @@ class Region:
         self._terminator = terminator
         self._entered = False
         self._done = False
+        builder._incomplete += 1
 
     @property
     def carried(self) -> tuple[Value, ...]:
@@ -141,6 +142,7 @@ class Region:
             )
         b._emit_void(self._terminator, [*leading, *used])
         self._done = True
+        b._incomplete -= 1
         b._ip = NO_BLOCK
 
 
