@@ -71,7 +71,8 @@ def _word_on_tpu(session):
     """`tpu` where one is attached, else the sentence that none is, found out once, in a process that ends again."""
     if not _TPU:
         said = session.run("python", "-m", "conformance.harness.attached", silent=True, log=False)
-        _TPU.append(said.strip().splitlines()[-1])
+        # Around the one line libtpu may say much.
+        _TPU.append(next(line for line in said.splitlines() if line == "tpu" or line.startswith("No TPU")))
     return _TPU[0]
 
 
@@ -98,7 +99,7 @@ def _conformance(session, report):
 def demo(session):
     """Emit the kernels, compare them with Pallas, compile them for TPUs: no TPU needed."""
     install(session, NEWEST_JAX)
-    session.run("python", "-m", "conformance.demo", *session.posargs)
+    session.run("python", "-m", "conformance.demo", *session.posargs, env=NO_TPU)
 
 
 @shared_session

@@ -54,7 +54,7 @@ def test_swapped_operands_are_a_difference(case_id: str) -> None:
         return case.ours(*(arrays[order.get(n, n)] for n in range(len(arrays))))
 
     ours, theirs = replace(case, ours=swapped).lowered()
-    assert ours.body == theirs.body
+    assert levels.stripped(ours.body) == levels.stripped(theirs.body)
     result = levels.compare(ours, theirs)
     assert result.level is levels.Level.DIFFERENT
     assert f"%arg{j}" in result.detail
@@ -68,7 +68,7 @@ def test_a_scaled_operand_is_a_difference(kernel: str) -> None:
         return case.ours(first * 2, *others)
 
     ours, theirs = replace(case, ours=scaled).lowered()
-    assert ours.body == theirs.body
+    assert levels.stripped(ours.body) == levels.stripped(theirs.body)
     result = levels.compare(ours, theirs)
     assert result.level is levels.Level.DIFFERENT
     assert "multiply" in result.detail

@@ -234,6 +234,11 @@ def _with(prepare) -> pallas.PallasCall:
     )
 
 
+def _same(ours: pallas.PallasCall, theirs: pallas.PallasCall) -> bool:
+    """As much as two lowerings at two places of a source can be: where locations stay inside, stripped."""
+    return compare(ours, theirs).level.reaches(Level.IDENTICAL if NEW_JAX else Level.STRIPPED)
+
+
 @pytest.mark.parametrize(
     ("prepare", "shown"),
     [
@@ -248,22 +253,22 @@ def _with(prepare) -> pallas.PallasCall:
 )
 def test_other_operands_of_the_same_types_are_found(call: pallas.PallasCall, prepare, shown: str) -> None:
     other = _with(prepare)
-    assert other.body == call.body
+    assert levels.stripped(other.body) == levels.stripped(call.body)
     result = compare(other, call)
     assert result.level is Level.DIFFERENT
     assert shown in result.detail
-    assert compare(other.by_types(), call.by_types()).level is Level.IDENTICAL
+    assert _same(other.by_types(), call.by_types())
 
 
 def test_the_amount_an_operand_is_scaled_by_counts() -> None:
     assert compare(_with(lambda x, y: (x * 2, y)), _with(lambda x, y: (x * 3, y))).level is Level.DIFFERENT
-    assert compare(_with(lambda x, y: (x * 2, y)), _with(lambda x, y: (x * 2, y))).level is Level.IDENTICAL
+    assert _same(_with(lambda x, y: (x * 2, y)), _with(lambda x, y: (x * 2, y)))
 
 
 def test_functions_around_the_call_do_not_count(call: pallas.PallasCall) -> None:
-    assert compare(_with(jax.jit(lambda x, y: (x, y))), call).level is Level.IDENTICAL
+    assert _same(_with(jax.jit(lambda x, y: (x, y))), call)
     scaled = _with(lambda x, y: (x * 2, y))
-    assert compare(_with(jax.jit(lambda x, y: (x * 2, y))), scaled).level is Level.IDENTICAL
+    assert _same(_with(jax.jit(lambda x, y: (x * 2, y))), scaled)
 
 
 def test_another_version_of_the_form_is_named(call: pallas.PallasCall) -> None:
