@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mosaic_tpu.builder import Args, Builder, DotDimensionNumbers, Slice, Value, bf16, f16, f32, i1, i8, i32, index
+from mosaic_tpu.builder import (
+    Args,
+    Builder,
+    DotDimensionNumbers,
+    Ref,
+    Role,
+    Slice,
+    Value,
+    bf16,
+    f16,
+    f32,
+    i1,
+    i8,
+    i32,
+    index,
+)
 from mosaic_tpu.builder import errors as e
 
 from .conftest import Raises, declare
@@ -559,12 +576,35 @@ def test_a_value_of_a_finished_builder_is_refused(b: Builder, a: Args, raises: R
         lambda v: [0, 1][v],
         lambda v: v and 1,
         lambda v: range(v),
+        np.asarray,
+        jnp.asarray,
     ],
 )
 def test_a_value_has_no_concrete_value(b: Builder, a: Args, raises: Raises, use: object) -> None:
     value: Value = b.lift(1)
     with raises(e.ConcreteValueError, "i32"):
         use(value)  # type: ignore[operator]
+
+
+def test_numpy_leaves_its_scalars_arithmetic_to_us(b: Builder, a: Args) -> None:
+    x = b.zeros((8, 128), f32)
+    assert (np.float32(2) * x).shape == (2.0 * x).shape == (8, 128)
+
+
+def test_matmul_operator_is_dot() -> None:
+    def text(dot: Callable[[Builder, Value, Value], Value]) -> str:
+        b = Builder("dot")
+        shape = (128, 128)
+        a = b.declare_args({"x": Ref(shape, f32), "y": Ref(shape, f32), "o": Ref(shape, f32, role=Role.OUTPUT)})
+        a.o[...] = dot(b, a.x[...], a.y[...])
+        return b.finish().text()
+
+    assert text(lambda b, x, y: x @ y) == text(lambda b, x, y: b.pallas.dot(x, y))
+
+
+def test_an_argument_is_not_replaced(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.UnknownArgumentError, "args", hint="a.x[...] = value"):
+        a.x = b.lift(1)
 
 
 def test_the_same_value_equals_itself(b: Builder, a: Args) -> None:

@@ -134,9 +134,10 @@ def test_an_exception_of_run_s_own_is_not_touched() -> None:
         ({"outputs": ("y", "z")}, "2 outputs are named (y, z), 1 are declared (y)"),
     ],
 )
-def test_another_number_of_names_than_declared(names: Any, found: str, raises: Any) -> None:
+@pytest.mark.parametrize("look", ["lower", "emit"])
+def test_another_number_of_names_than_declared(names: Any, found: str, look: str, raises: Any) -> None:
     with raises(KernelDefinitionError, "copy", found, hint="in order"):
-        define(**names).lower(8)
+        getattr(define(**names), look)(8)
 
 
 @pytest.mark.parametrize(

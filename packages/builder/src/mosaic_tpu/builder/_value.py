@@ -154,6 +154,9 @@ class Value:
     def __rmul__(self, other: Number) -> Value:
         return self._scope.owner.pallas.mul(other, self)
 
+    def __matmul__(self, other: Value) -> Value:
+        return self._scope.owner.pallas.dot(self, other)
+
     def __truediv__(self, other: Operand) -> Value:
         return self._scope.owner.pallas.true_divide(self, other)
 
@@ -310,9 +313,11 @@ class Value:
 
     # --- what a traced value cannot be ---------------------------------------------------------------------------
 
+    __array_ufunc__ = None  # numpy's scalars and arrays leave the arithmetic to us
+
     def _refuse(self, what: str, hint: str) -> NoReturn:
         raise ConcreteValueError(
-            f"{what} needs a concrete value, this is only known when the kernel runs",
+            "needs a concrete value, this is only known when the kernel runs",
             op=what,
             operands=[str(self._info)],
             hint=hint,
@@ -328,7 +333,10 @@ class Value:
         self._refuse("float()", "numbers of the Python program come from the config")
 
     def __index__(self) -> int:
-        self._refuse("using a Value as an index", "index refs: ref[i], or b.to_index(i) for raw ops")
+        self._refuse("index", "loop with b.pallas.fori_loop, index refs with ref[i], or b.to_index(i) for raw ops")
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        self._refuse("array", "numpy and jnp see no traced values: use b.exp(x), b.pallas.sum(x, axis) and the like")
 
     def __len__(self) -> int:
         self._refuse("len()", "the size of a dimension is value.shape[axis] or value.dim(axis)")
@@ -343,14 +351,14 @@ class Value:
         if self is other:
             return True
         if isinstance(other, Value | int | float):
-            self._refuse("==", "x.eq(y) compares elements, x is y asks for the same value")
+            self._refuse("==", "x.eq(y) compares elements: with b.pallas.when(x.eq(y)): …")
         return NotImplemented
 
     def __ne__(self, other: object) -> bool:
         if self is other:
             return False
         if isinstance(other, Value | int | float):
-            self._refuse("!=", "x.ne(y) compares elements, x is not y asks for another value")
+            self._refuse("!=", "x.ne(y) compares elements: with b.pallas.when(x.ne(y)): …")
         return NotImplemented
 
     __hash__ = object.__hash__

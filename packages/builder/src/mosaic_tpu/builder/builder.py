@@ -50,6 +50,11 @@ class Args:
         declared = f"declared: {', '.join(self.__dict__)}"
         raise UnknownArgumentError(f"no argument {name!r}", op="args", hint=declared)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        raise UnknownArgumentError(
+            f"argument {name!r} cannot be replaced", op="args", hint=f"a.{name}[...] = value stores into the ref"
+        )
+
     def __getitem__(self, name: str) -> Value:
         found = self.__dict__.get(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
         return self.__getattr__(name) if found is None else found

@@ -182,10 +182,13 @@ class Kernel[Config]:
 
         Raises:
             ConfigError: ``cfg`` is not of the kernel's config class, or holds what can change.
+            KernelDefinitionError: the kernel's inputs and outputs are not the declared ones.
             MosaicError: whatever the body does wrong, at its line.
         """
         self._key(cfg)  # refuses what `lower` refuses
-        return run_kernel(self.name, self.run, cfg).text(canonical=canonical, locations=locations)
+        module = run_kernel(self.name, self.run, cfg)
+        operands_of(self.name, self.run, module, self.inputs, self.outputs)
+        return module.text(canonical=canonical, locations=locations)
 
     def lower(self, cfg: Config, *, extras: CallExtras | None = None) -> LoweredKernel:
         r"""The body and the custom call of a config, as Pallas would lower them here and now.

@@ -14,7 +14,8 @@ class Pallas(DmaIdioms, ControlIdioms, DotIdioms, ReductionIdioms, ShapeIdioms, 
     """``b.pallas``: idioms named after the Python they stand for.
 
     Where an operand may be a Python number, the constant is made where JAX makes it and nowhere else; that, dead
-    loads and identity casts are what makes the bytes equal.
+    loads and identity casts are what makes the bytes equal. A function that is one operation is a method of the
+    builder: ``b.exp``, ``b.rsqrt``.
     """
 
 

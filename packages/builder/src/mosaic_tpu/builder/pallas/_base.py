@@ -156,7 +156,13 @@ class Idioms:
         for shape in shapes:
             for d, s in enumerate((1,) * (rank - len(shape)) + shape):
                 if s != 1 and out[d] not in (1, s):
-                    self._b.fail(ShapeError, f"shapes {shapes} do not broadcast", op=op, operands=values)
+                    self._b.fail(
+                        ShapeError,
+                        f"shapes {shapes} do not broadcast",
+                        op=op,
+                        operands=values,
+                        hint="only dimensions of size 1 stretch: x[:, None] inserts one",
+                    )
                 out[d] = max(out[d], s)
         return tuple(out)
 

@@ -310,7 +310,7 @@ class RefIdioms(Idioms):
                 f"the slice has shape {index.shape}, the value {value.shape}",
                 op="store",
                 operands=[base, value],
-                hint="b.pallas.broadcast_to(value, shape)",
+                hint="b.pallas.broadcast_to(value, shape); keepdims=True or x[:, None] keep a reduced dimension",
             )
         if value.dtype.mlir != base.dtype.mlir:
             b.fail(
