@@ -161,7 +161,7 @@ def bench_import(repeats: int, show: Callable[[str], None]) -> dict[str, Any]:
     """
     times: dict[str, list[float]] = {"mosaic_tpu.builder": [], "jax": []}
     with tempfile.TemporaryDirectory() as bytecode:
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPYCACHEPREFIX": bytecode}
+        env = dict(os.environ, PYTHONPYCACHEPREFIX=bytecode, PYTHONDONTWRITEBYTECODE="")
         for number in range(repeats + 1):
             show(f"import: round {number} of {repeats}")
             for module, found in times.items():
