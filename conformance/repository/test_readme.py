@@ -5,10 +5,12 @@ import io
 import itertools
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
 from conformance.repository.repository import ROOT
+from mosaic_tpu import builder
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -42,6 +44,28 @@ def test_the_kernel_prints_what_the_readme_shows() -> None:
         with contextlib.redirect_stdout(printed):
             exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
         assert printed.getvalue().strip() == shown.strip()
+
+
+def table() -> list[tuple[list[str], list[str]]]:
+    """Rows of the table for those who come from Pallas: the snippets of its two columns."""
+    rows = [line.strip("| ").split(" | ") for line in README.splitlines() if line.startswith("| `")]
+    return [(re.findall("`(.*?)`", theirs), re.findall("`(.*?)`", ours)) for theirs, ours in rows]
+
+
+@pytest.mark.parametrize("row", table(), ids=lambda row: row[0][0])
+def test_what_the_table_writes_runs(row: tuple[list[str], list[str]]) -> None:
+    b = builder.Builder("kernel")
+    square = builder.Ref((128, 128), builder.f32)
+    a = b.declare_args(
+        {"i": builder.Scalar(builder.i32), "x": square, "y": square, "o": replace(square, role=builder.Role.OUTPUT)},
+        grid=(2,),
+    )
+    x, y = a.x[...], a.y[...]
+    names = vars(builder) | {"a": a, "b": b, "x": x, "y": y, "c": x.gt(y)}
+    theirs, ours = row
+    for code in ours or theirs:
+        exec(code + " pass" * code.endswith(":"), names)
+    b.finish()
 
 
 @pytest.mark.parametrize("version", [(3, 6, 15), (3, 11, 7)])

@@ -121,7 +121,7 @@ def test_a_kernel_that_asks_for_the_tpu_gets_the_answer(version: str, generation
 
 def test_outside_the_harness_there_is_no_tpu(call: pallas.PallasCall) -> None:
     if jax.default_backend() == "tpu":
-        pytest.skip("there is one")
+        pytest.skip("a TPU is attached")
     with pytest.raises(ValueError, match="Unsupported TPU device kind"):
         pltpu.get_tpu_info()
 

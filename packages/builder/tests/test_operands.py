@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,10 +11,7 @@ from mosaic_tpu.builder import (
     Args,
     Builder,
     DotDimensionNumbers,
-    Ref,
-    Role,
     Slice,
-    Value,
     bf16,
     f16,
     f32,
@@ -556,58 +551,3 @@ def test_a_value_of_a_finished_builder_is_refused(b: Builder, a: Args, raises: R
     b.finish()
     with raises(e.BuilderStateError, "arith.addi", hint="new Builder"):
         b.addi(a.i, a.i)
-
-
-# ------------------------------------------------------------------------------------------------- concrete values
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        bool,
-        int,
-        float,
-        len,
-        list,
-        lambda v: v == 1,
-        lambda v: v != 1,
-        lambda v: v == v.builder.lift(1),
-        lambda v: 1 in v,
-        lambda v: [0, 1][v],
-        lambda v: v and 1,
-        lambda v: range(v),
-        np.asarray,
-        jnp.asarray,
-    ],
-)
-def test_a_value_has_no_concrete_value(b: Builder, a: Args, raises: Raises, use: object) -> None:
-    value: Value = b.lift(1)
-    with raises(e.ConcreteValueError, "i32"):
-        use(value)  # type: ignore[operator]
-
-
-def test_numpy_leaves_its_scalars_arithmetic_to_us(b: Builder, a: Args) -> None:
-    x = b.zeros((8, 128), f32)
-    assert (np.float32(2) * x).shape == (2.0 * x).shape == (8, 128)
-
-
-def test_matmul_operator_is_dot() -> None:
-    def text(dot: Callable[[Builder, Value, Value], Value]) -> str:
-        b = Builder("dot")
-        shape = (128, 128)
-        a = b.declare_args({"x": Ref(shape, f32), "y": Ref(shape, f32), "o": Ref(shape, f32, role=Role.OUTPUT)})
-        a.o[...] = dot(b, a.x[...], a.y[...])
-        return b.finish().text()
-
-    assert text(lambda b, x, y: x @ y) == text(lambda b, x, y: b.pallas.dot(x, y))
-
-
-def test_an_argument_is_not_replaced(b: Builder, a: Args, raises: Raises) -> None:
-    with raises(e.UnknownArgumentError, "args", hint="a.x[...] = value"):
-        a.x = b.lift(1)
-
-
-def test_the_same_value_equals_itself(b: Builder, a: Args) -> None:
-    assert a.i == a.i
-    assert a.i in [a.i]
-    assert len({a.i, a.x, a.i}) == 2
