@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mosaic_tpu.builder import Args, Builder, f32, i32
+from mosaic_tpu.builder import Args, Builder, Ref, Scalar, f32, i32
 from mosaic_tpu.builder import errors as e
 
 from .conftest import Raises
@@ -43,6 +43,33 @@ def test_regions_without_results_end_by_themselves(b: Builder, a: Args) -> None:
     with b.region():
         pass
     b.finish()
+
+
+def test_a_block_may_be_the_decorator_of_a_function() -> None:
+    """As in Pallas: the function is run at once, and the ops are those of the with block."""
+
+    def kernel(decorated: bool) -> str:
+        b = Builder("k")
+        a = b.declare_args({"i": Scalar(i32), "x": Ref((8, 128), f32)}, grid=(2,))
+        if decorated:
+
+            @b.pallas.when(a.i < 1)
+            def _() -> None:
+                a.x[...] = b.pallas.zeros((8, 128), f32)
+
+            @b.pallas.run_scoped()
+            def _() -> None:
+                b.alloca((8, 128), f32)[...] = a.x[...]
+
+        else:
+            with b.pallas.when(a.i < 1):
+                a.x[...] = b.pallas.zeros((8, 128), f32)
+            with b.pallas.run_scoped():
+                b.alloca((8, 128), f32)[...] = a.x[...]
+        return b.finish().text(canonical=False)
+
+    assert kernel(decorated=True) == kernel(decorated=False)
+    assert "vector_store" in kernel(decorated=True)
 
 
 def test_regions_nest(b: Builder, a: Args) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._types import TypeInfo
@@ -14,6 +14,24 @@ from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, ShapeEr
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
+
+
+class Scope(AbstractContextManager[None]):
+    """A with block, which may also be written as Pallas does: as the decorator of a function that is run at once."""
+
+    def __init__(self, manager: AbstractContextManager[None]) -> None:
+        self._manager = manager
+
+    def __enter__(self) -> None:
+        self._manager.__enter__()
+
+    def __exit__(self, *exception: Any) -> bool | None:
+        return self._manager.__exit__(*exception)
+
+    def __call__(self, body: Callable[[], object]) -> None:
+        """Run the function in the block."""
+        with self:
+            body()
 
 
 class Idioms:

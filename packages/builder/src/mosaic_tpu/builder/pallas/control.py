@@ -11,7 +11,7 @@ from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.errors import AttributeValueError, DTypeError, YieldTypeError
 from mosaic_tpu.builder.ops.scf import TypeLike
-from mosaic_tpu.builder.pallas._base import Idioms
+from mosaic_tpu.builder.pallas._base import Idioms, Scope
 
 type Carry = tuple[Value, ...]
 
@@ -30,14 +30,20 @@ class ControlIdioms(Idioms):
         return self._b.cmpi("ne", index, self._const(0, dt.i32))
 
     @idiom("@pl.when(cond)", "arith.extui", "arith.cmpi", "scf.if", group="control", traits=("region",))
-    @contextmanager
-    def when(self, condition: Value) -> Generator[None]:
-        """`pl.when` as a with block.
+    def when(self, condition: Value) -> Scope:
+        """`pl.when` as a with block, or as the decorator of a function without arguments.
 
         Example:
             >>> with b.pallas.when(b.lift(1) < 2):
             ...     b.pallas.store(a.x, b.pallas.zeros((8, 128), f32))
+            >>> @b.pallas.when(b.lift(1) < 2)
+            ... def _():
+            ...     b.pallas.store(a.x, b.pallas.zeros((8, 128), f32))
         """
+        return Scope(self._when(condition))
+
+    @contextmanager
+    def _when(self, condition: Value) -> Generator[None]:
         with self._b.if_(self._predicate(condition, "when")):
             yield
 
@@ -206,15 +212,20 @@ class ControlIdioms(Idioms):
     @idiom(
         "pl.run_scoped(body, …)", "tpu.region", "memref.alloca", "tpu.sem_alloc", group="control", traits=("region",)
     )
-    @contextmanager
-    def run_scoped(self) -> Generator[None]:
+    def run_scoped(self) -> Scope:
         """`pl.run_scoped` as a with block: allocate inside with ``b.alloca`` and ``b.sem_alloc``.
+
+        As Pallas's it may also be the decorator of a function, here one without arguments.
 
         Example:
             >>> with b.pallas.run_scoped():
             ...     scratch = b.alloca((8, 128), f32)
             ...     scratch[...] = a.x[...]
         """
+        return Scope(self._scope())
+
+    @contextmanager
+    def _scope(self) -> Generator[None]:
         with self._b.region():
             yield
 
