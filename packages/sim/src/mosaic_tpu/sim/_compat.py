@@ -1,0 +1,57 @@
+"""Everything the simulator takes from jaxlib. Nothing else imports it.
+
+===============================  ==========================================================================
+name                             if it moves
+===============================  ==========================================================================
+``jaxlib.mlir.ir``               the MLIR Python bindings; any build of them with the same C API will do
+``…_mlir_libs._tpu_ext``         ``register_dialect`` of the tpu dialect
+``_jax_mlir_ext.register_…``     adds the upstream dialects to a registry; JAX's own context is made with it
+===============================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from jaxlib.mlir import ir as ir
+from jaxlib.mlir._mlir_libs import _tpu_ext
+from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
+from jaxlib.mlir.passmanager import PassManager as PassManager
+
+_tpu: Final[Any] = _tpu_ext
+open_ir: Final = cast("Any", ir)
+
+
+def new_context() -> ir.Context:
+    """A context that holds the dialects of a Mosaic kernel."""
+    registry = ir.DialectRegistry()
+    _register_dialects(registry)
+    context = ir.Context()
+    context.append_dialect_registry(registry)
+    for name in ("func", "arith", "math", "vector", "memref", "scf", "cf"):
+        context.get_dialect_descriptor(name)  # loads it
+    _tpu.register_dialect(context)
+    context.allow_unregistered_dialects = True
+    return context
+
+
+def deserialize(module: Any) -> None:
+    """From the stable_mosaic form to the dialects, in place; the mark of that form stays when a module leaves it."""
+    plain = any(op.operation.name == "func.func" for op in module.body.operations)
+    if "stable_mosaic.version" in module.operation.attributes and not plain:
+        context = module.context
+        pipeline = PassManager.parse("builtin.module(mosaic-serde{serialize=false})", context=context)
+        with open_ir.Location.unknown(context):
+            pipeline.run(module.operation)
+
+
+def generic_text(module: Any) -> str:
+    """The generic form with locations."""
+    operation = module.operation
+    return operation.get_asm(print_generic_op_form=True, enable_debug_info=True, assume_verified=True)
+
+
+def debug_text(data: bytes, context: ir.Context) -> str:
+    """The module that holds the locations which left a body."""
+    module = open_ir.Module.parse(data, context=context)
+    return module.operation.get_asm(enable_debug_info=True)

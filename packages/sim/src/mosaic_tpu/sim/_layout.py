@@ -1,0 +1,146 @@
+"""What a kernel's function says of its arguments: grid, scalar prefetch, windows, scratch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from mosaic_tpu.sim._module import Module
+from mosaic_tpu.sim._types import DYNAMIC, Type, integers, parse_attributes, split
+from mosaic_tpu.sim.errors import InputError, UnsupportedOpError
+
+type Spec = tuple[tuple[int, ...], np.dtype[Any]]
+#: Memory that no window is made for: the kernel gets the array itself.
+DIRECT: Final = ("any", "hbm", "semaphore_mem", "vmem_shared", "host")
+
+
+@dataclass(frozen=True)
+class Window:
+    """How an argument's blocks are found.
+
+    Attributes:
+        bounds: the block's shape.
+        transform: the function from grid indices to block indices; ``None`` for one block that is all of the array.
+        synchronous: one buffer, not two.
+        element: indices count elements, not blocks.
+        pad_low: elements before the array that a window may cover, by dimension, where indices count elements.
+    """
+
+    bounds: tuple[int, ...]
+    transform: str | None
+    synchronous: bool = True
+    element: bool = False
+    pad_low: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of the kernel's function.
+
+    Attributes:
+        name: for messages.
+        type: its memref type: one block where there is a window.
+        role: ``"prefetch"``, ``"input"``, ``"output"`` or ``"scratch"``.
+        window: how blocks are found; ``None`` where the kernel gets the array itself.
+    """
+
+    name: str
+    type: Type
+    role: str
+    window: Window | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All of it.
+
+    Attributes:
+        grid: bounds of the grid; `DYNAMIC` where the call gives them.
+        semantics: of each dimension, ``"parallel"`` …
+        arguments: what follows the grid indices.
+    """
+
+    grid: tuple[int, ...]
+    semantics: tuple[str, ...]
+    arguments: tuple[Argument, ...]
+
+    @property
+    def dynamic(self) -> int:
+        """How many bounds of the grid come first among the inputs."""
+        return sum(bound == DYNAMIC for bound in self.grid)
+
+    def role(self, *roles: str) -> tuple[Argument, ...]:
+        """Arguments of some roles."""
+        return tuple(a for a in self.arguments if a.role in roles)
+
+
+def layout(module: Module, inputs: int, outputs: int | None) -> Layout:
+    """Roles of the arguments of a module that is called with a number of inputs.
+
+    Raises:
+        InputError: there are not as many arguments.
+    """
+    kernel = module.kernel
+    attributes = kernel.attributes
+    grid = attributes.integers("iteration_bounds")
+    prefetch = attributes.integer("scalar_prefetch", 0)
+    scratch = attributes.integer("scratch_operands", 0)
+    types = [a.type for a in kernel.arguments]
+    names = module.names
+    indices = 0
+    while indices < len(types) and types[indices].kind == "scalar" and indices < len(grid):
+        indices += 1
+    given = inputs - sum(bound == DYNAMIC for bound in grid)
+    operands = len(types) - indices - prefetch - scratch
+    made = operands - (given - prefetch)
+    if given < prefetch or made < 1 or (outputs is not None and made != outputs):
+        wanted = f"{operands - outputs + prefetch}" if outputs is not None else f"fewer than {operands + prefetch}"
+        taken = ", ".join(names[indices : len(types) - scratch])
+        raise InputError(f"{given} arrays are given, and the kernel takes {wanted} ({taken})", op=module.name)
+    windows = _windows(module, operands)
+    roles = ["prefetch"] * prefetch + ["input"] * (given - prefetch) + ["output"] * made + ["scratch"] * scratch
+    arguments = tuple(
+        Argument(name, type_, role, window)
+        for name, type_, role, window in zip(
+            names[indices:],
+            types[indices:],
+            roles,
+            [None] * prefetch + windows + [None] * scratch,
+            strict=True,
+        )
+    )
+    semantics = tuple(
+        re.findall(r"dimension_semantics<(\w+)>", attributes.text("dimension_semantics")) or ["arbitrary"] * len(grid)
+    )
+    return Layout(grid, semantics[len(semantics) - len(grid) :], arguments)
+
+
+def _windows(module: Module, operands: int) -> list[Window | None]:
+    kernel = module.kernel
+    first = len(kernel.arguments) - operands - kernel.attributes.integer("scratch_operands", 0)
+    types = [a.type for a in kernel.arguments[first : first + operands]]
+    texts = kernel.attributes.array("window_params")
+    if not texts:
+        return [None if t.space in DIRECT else Window(t.shape, None) for t in types]
+    return [_window(text, type_) for text, type_ in zip(texts, types, strict=True)]
+
+
+def _window(text: str, type_: Type) -> Window | None:
+    attributes = parse_attributes(text.strip()[1:-1])
+    if "transform_indices" not in attributes:
+        return None if type_.space in DIRECT else Window(type_.shape, None)
+    transform = attributes.text("transform_indices")
+    if not transform.startswith("@"):
+        raise UnsupportedOpError(f"transform_indices is {transform}", hint="Pallas writes a function's name")
+    kind = attributes.text("window_kind")
+    pads = split(kind[kind.index("<") + 1 : -1]) if "element" in kind else []
+    return Window(
+        integers(attributes.text("window_bounds")),
+        transform[1:],
+        "synchronous" in attributes.text("pipeline_mode"),
+        bool(pads),
+        integers(pads[0]) if pads else (),
+    )

@@ -1,0 +1,291 @@
+"""From whatever holds a Mosaic module to plain data."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from mosaic_tpu.sim import _compat
+from mosaic_tpu.sim._module import Call, Module
+from mosaic_tpu.sim._parse import parse
+from mosaic_tpu.sim.errors import InternalError, ModuleFormatError, SimulationError
+
+#: Seconds that MLIR may take for bytes from a file: its parser may never return from damaged ones.
+PARSE_LIMIT: Final = 20.0
+#: How deep brackets may be nested in text: MLIR's parser calls itself for each, and overflows the stack in the end.
+_DEEPEST: Final = 1000
+_MAGIC: Final = b"ML\xefR"
+_TRUSTED: Final[set[bytes]] = set()
+#: Modules of programs, so that a program that runs again reads nothing.
+_MODULES: Final[dict[bytes, Module]] = {}
+_KEPT: Final = 64
+
+
+def read(source: Any, debug_locations: bytes | None = None) -> Module:
+    """A Mosaic module as data, to run more than once.
+
+    Args:
+        source: MLIR text or bytecode in either form, the path of a file with it, an ``ir.Module``, a lowered kernel
+            (anything with ``body``), a `Module`, or StableHLO text or a lowered JAX function with one kernel in it.
+        debug_locations: bytecode of the locations that JAX 0.12 moves out of a body.
+
+    Returns:
+        The module. It keeps what is generated for it, so running it again costs no more than the run.
+
+    Raises:
+        ModuleFormatError: there is no Mosaic module in it, or it does not verify.
+
+    Example:
+        >>> from mosaic_tpu.sim import read
+        >>> text = '''
+        ... func.func @double(%x: memref<8x128xf32, #tpu.memory_space<vmem>>,
+        ...                   %y: memref<8x128xf32, #tpu.memory_space<vmem>>) {
+        ...   %c0 = arith.constant 0 : index
+        ...   %0 = vector.load %x[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+        ...   %1 = arith.addf %0, %0 : vector<8x128xf32>
+        ...   vector.store %1, %y[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+        ...   return
+        ... }'''
+        >>> read(text).name
+        'double'
+    """
+    if isinstance(source, Module):
+        return source
+    if isinstance(source, os.PathLike):
+        return _read_file(Path(cast("os.PathLike[str]", source)))
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _read_bytes(bytes(cast("bytes", source)), debug_locations)
+    if isinstance(source, str):
+        if is_program(source):
+            return _read_program(source)
+        if "\n" not in source and source.endswith((".mlir", ".mlirbc")):
+            return _read_file(Path(source))
+        return _read_text(source, debug_locations)
+    if hasattr(source, "body") and isinstance(source.body, bytes):
+        return _read_lowered(source)
+    if isinstance(source, _compat.open_ir.Module):
+        return _read_module(source)
+    module = getattr(source, "module", None)
+    if isinstance(module, _compat.open_ir.Module):
+        return _read_module(module)
+    if is_program(source):
+        return _read_program(str(source.as_text()))
+    raise ModuleFormatError(f"a {type(source).__name__} holds no Mosaic module", op="read", hint=_hint(source))
+
+
+def _hint(source: Any) -> str:
+    if callable(getattr(source, "simulate", None)):
+        return "of a kernel call kernel.simulate(…), or give kernel.lower(cfg)"
+    if callable(source) or callable(getattr(source, "lower", None)):
+        return "lower the function: jax.jit(f).trace(*arrays).lower(lowering_platforms=('tpu',))"
+    return ModuleFormatError.default_hint
+
+
+def is_program(source: Any) -> bool:
+    """Whether this is a lowered JAX function, not a Mosaic module."""
+    if isinstance(source, str):
+        return "tpu_custom_call" in source and "stablehlo" in source
+    if isinstance(source, Module) or hasattr(source, "body"):
+        return False
+    return callable(getattr(source, "as_text", None))
+
+
+def _read_file(path: Path) -> Module:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModuleFormatError(
+            f"cannot read {path}: {error.strerror}", op="read", hint="give an existing file"
+        ) from None
+    if data.startswith(_MAGIC):
+        return _read_bytes(data, None)
+    try:
+        return read(data.decode())
+    except UnicodeDecodeError:
+        raise ModuleFormatError(f"{path} is neither MLIR text nor bytecode", op="read") from None
+
+
+def _read_bytes(data: bytes, debug_locations: bytes | None) -> Module:
+    if not data.startswith(_MAGIC):
+        try:
+            return read(data.decode())
+        except UnicodeDecodeError:
+            raise ModuleFormatError("these bytes are neither MLIR text nor bytecode", op="read") from None
+    digest = _digest(data, debug_locations)
+    if digest not in _TRUSTED:
+        _try_elsewhere(data, debug_locations or b"")
+        _TRUSTED.add(digest)
+    return _parsed(data, debug_locations)
+
+
+def _read_trusted(data: bytes, debug_locations: bytes | None) -> Module:
+    """Bytes that MLIR made in this process."""
+    _TRUSTED.add(_digest(data, debug_locations))
+    return _read_bytes(data, debug_locations)
+
+
+#: What a process of its own does with bytes: all that MLIR does here. It loads `_compat` alone, by its path.
+_SCRIPT: Final = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("compat", sys.argv[1])
+compat = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(compat)
+data = sys.stdin.buffer.read()
+size = int(sys.argv[2])
+context = compat.new_context()
+try:
+    with context, compat.open_ir.Location.unknown():
+        module = compat.open_ir.Module.parse(data[:size], context=context)
+        compat.deserialize(module)
+        module.operation.verify()
+        compat.generic_text(module)
+        if data[size:]:
+            compat.debug_text(data[size:], context)
+except Exception as error:
+    sys.exit(str(error).strip() or "unknown format")
+"""
+
+
+def _try_elsewhere(data: bytes, debug_locations: bytes) -> None:
+    """Read in a process of its own: MLIR may hang on damaged bytes, or take the process with it."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _SCRIPT, str(_compat.__file__), str(len(data))],
+            input=data + debug_locations,
+            capture_output=True,
+            timeout=PARSE_LIMIT,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+    except subprocess.TimeoutExpired:
+        raise ModuleFormatError(
+            f"MLIR's parser did not end within {PARSE_LIMIT:.0f} s: the bytes are damaged", op="read"
+        ) from None
+    if done.returncode < 0:
+        raise ModuleFormatError("MLIR's parser crashed on these bytes: they are damaged", op="read")
+    if done.returncode:
+        raise _refused(done.stderr.decode(errors="replace"))
+
+
+def _digest(data: bytes, debug_locations: bytes | None) -> bytes:
+    return hashlib.sha256(len(data).to_bytes(8) + data + (debug_locations or b"")).digest()
+
+
+def _read_text(text: str, debug_locations: bytes | None) -> Module:
+    if not text.strip():
+        raise ModuleFormatError("the text is empty", op="read")
+    if _depth(text) > _DEEPEST:
+        raise ModuleFormatError(f"brackets are nested more than {_DEEPEST} deep", op="read", hint="nest fewer regions")
+    return _parsed(text, debug_locations)
+
+
+def _depth(text: str) -> int:
+    """How deep brackets are nested."""
+    deepest = depth = 0
+    for token in re.finditer(r'"(?:[^"\\]|\\.)*"|->|[({[<]|[)}\]>]', text):
+        mark = token[0]
+        if mark in "({[<":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark in ")}]>":
+            depth -= 1
+    return deepest
+
+
+def _parsed(data: str | bytes, debug_locations: bytes | None) -> Module:
+    context = _compat.new_context()
+    with context, _compat.open_ir.Location.unknown():
+        try:
+            module = _compat.open_ir.Module.parse(data, context=context)
+        except (_compat.open_ir.MLIRError, ValueError) as error:
+            raise _refused(error) from None
+        return _read_module(module, debug_locations)
+
+
+def _refused(error: Exception | str) -> ModuleFormatError:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    detail = next((line.strip() for line in lines if "error:" in line), lines[0] if lines else "unknown format")
+    return ModuleFormatError(
+        f"not a Mosaic module this jaxlib can read: {detail}",
+        op="read",
+        hint="give the decoded body of a tpu_custom_call, or text; a newer jaxlib may read newer versions",
+    )
+
+
+def _read_module(module: Any, debug_locations: bytes | None = None) -> Module:
+    try:
+        if "stable_mosaic.version" in module.operation.attributes:
+            _compat.deserialize(module)
+        if not module.operation.verify():
+            raise ModuleFormatError("the module does not verify", op="read")
+        text = _compat.generic_text(module)
+        locations, aliases = (None, None) if debug_locations is None else _locations(debug_locations, module.context)
+    except ModuleFormatError:
+        raise
+    except (_compat.open_ir.MLIRError, ValueError) as error:
+        raise _refused(error) from None
+    try:
+        made = parse(text, locations, aliases)
+    except SimulationError:
+        raise
+    except RecursionError:
+        raise ModuleFormatError("the module's regions are nested too deeply", op="read", hint="nest fewer") from None
+    except Exception as error:
+        raise InternalError(f"{type(error).__name__}: {error}", op="read") from error
+    if not made.kernel.operation.regions or not made.kernel.body.operations:
+        raise ModuleFormatError(f"the function {made.name} has no body", op="read")
+    return made
+
+
+def _locations(data: bytes, context: Any) -> tuple[list[str] | None, dict[str, str] | None]:
+    """The locations that left a body, in order, and what they abbreviate."""
+    text = _compat.debug_text(data, context)
+    aliases = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", text, re.MULTILINE))
+    listed = re.search(r"tpu\.locs = \[([^\]]*)\]", text)
+    if listed is None:
+        return None, None
+    return [part.strip() for part in listed[1].split(",")], aliases
+
+
+def _read_lowered(source: Any) -> Module:
+    """A lowered kernel: a body, maybe with its locations, and the shapes and names of its operands."""
+    module = _read_trusted(source.body, getattr(source, "debug_locations", None))
+    outputs = getattr(source, "outputs", None)
+    if outputs is not None:
+        specs = tuple((tuple(o.shape), o.dtype.numpy) for o in outputs)
+        module = replace(module, call=Call(specs, dict(getattr(source, "aliases", {}))))
+    names = getattr(source, "names", ())
+    return replace(module, names=tuple(names)) if len(names) == len(module.names) else module
+
+
+def _read_program(text: str) -> Module:
+    from mosaic_tpu.sim._program import calls_of
+
+    calls = calls_of(text)
+    if len(calls) != 1:
+        raise ModuleFormatError(
+            f"the program holds {len(calls)} kernels", op="read", hint="simulate(program, …) runs all of a program"
+        )
+    return module_of(calls[0])
+
+
+def module_of(call: Any) -> Module:
+    """The module of a kernel's call in a program."""
+    key = _digest(call.body, call.debug_locations)
+    found = _MODULES.get(key)
+    if found is None:
+        found = _MODULES[key] = _read_trusted(call.body, call.debug_locations)
+        if len(_MODULES) > _KEPT:
+            _MODULES.pop(next(iter(_MODULES), b""), None)
+    return replace(found, call=Call(tuple(call.outputs), dict(call.aliases)))
+
+
+def forget() -> None:
+    """Drop the modules of programs, and what was generated for them."""
+    _MODULES.clear()
