@@ -83,6 +83,29 @@ def zeros(arrays: Arrays) -> Arrays:
     return {name: np.zeros(a.shape, a.dtype) for name, a in arrays.items()}
 
 
+#: The ragged batch of `attention_arrays`, and of `delta_net_arrays`: sequences of 5, 1 and 18 tokens.
+_COUNTS = {
+    "kv_lens": [40, 17, 20],
+    "page_indices": [[3, 0, 7, 1], [2, 5, 0, 0], [9, 11, 0, 0]],
+    "cu_q_lens": [0, 5, 6, 24],
+    "cu_seqlens": [0, 5, 6, 24],
+    "num_seqs": [3],
+}
+
+
+def filled(arrays: Arrays) -> Arrays:
+    """Random arrays of a call, decays and gates in their ranges."""
+    rng = np.random.default_rng(0)
+
+    def values(name: str, a: jax.ShapeDtypeStruct) -> Any:
+        if name in _COUNTS:
+            return np.array(_COUNTS[name], a.dtype)
+        drawn = rng.standard_normal(a.shape)
+        return {"g": -np.abs(drawn), "beta": 1 / (1 + np.exp(-drawn))}.get(name, drawn).astype(a.dtype)
+
+    return {name: values(name, a) for name, a in arrays.items()}
+
+
 type Refuses = Callable[..., AbstractContextManager[None]]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import jax
@@ -14,6 +16,7 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
 
+import mosaic_tpu.kernel
 from conformance.harness import levels, pallas
 from mosaic_tpu.builder import Builder, Ref, Role, Scalar, Window, f32, i32
 from mosaic_tpu.builder.errors import MosaicError
@@ -71,6 +74,74 @@ def counted() -> Counted:
 
     found = Counted(Kernel("scale_kernel", ScaleConfig, inputs=("x",), outputs=("y",), run=run))
     return found
+
+
+# --- a simulator that knows the answers ----------------------------------------------------------------------------
+
+
+class FakeError(Exception):
+    """Stands for `mosaic_tpu.sim.SimulationError`."""
+
+
+@dataclass
+class FakeCall:
+    outputs: Any = None
+    aliases: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class FakeModule:
+    body: bytes
+    debug_locations: bytes | None
+    call: FakeCall = field(default_factory=FakeCall)
+    names: tuple[str, ...] = ()
+
+
+@dataclass
+class FakeReport:
+    outputs_of: list[tuple[Any, ...]]
+    hazards: tuple[Exception, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        return self.outputs_of[0]
+
+    def raise_for_hazards(self) -> None:
+        if self.hazards:
+            raise self.hazards[0]
+
+
+class FakeSimulator(ModuleType):
+    """What `mosaic_tpu.sim` offers; ``compute`` takes the inputs of every device and returns their outputs."""
+
+    SimulationError = FakeError
+    errors = SimpleNamespace(InternalError=type("InternalError", (FakeError,), {}))
+
+    def __init__(self) -> None:
+        super().__init__("mosaic_tpu.sim")
+        self.compute: Callable[..., list[tuple[Any, ...]]] = lambda inputs_of: [(2 * x,) for (x,) in inputs_of]
+        self.read_modules: list[FakeModule] = []
+        self.runs: list[tuple[FakeModule, list[Any], dict[str, Any]]] = []
+
+    def read(self, source: Any) -> FakeModule:
+        self.read_modules.append(FakeModule(source.body, source.debug_locations))
+        return self.read_modules[-1]
+
+    def simulate(self, module: FakeModule, *inputs: Any, **options: Any) -> FakeReport:
+        return self.simulate_devices(module, [inputs], **options)
+
+    def simulate_devices(self, module: FakeModule, inputs_of: Any, **options: Any) -> FakeReport:
+        self.runs.append((module, list(inputs_of), options))
+        return FakeReport(self.compute(list(inputs_of)))
+
+
+@pytest.fixture
+def simulator(monkeypatch: pytest.MonkeyPatch) -> FakeSimulator:
+    """A simulator in place of `mosaic_tpu.sim` which doubles its input, unless told something else."""
+    fake = FakeSimulator()
+    monkeypatch.setitem(sys.modules, "mosaic_tpu.sim", fake)
+    monkeypatch.setattr(mosaic_tpu, "sim", fake, raising=False)
+    return fake
 
 
 @pytest.fixture

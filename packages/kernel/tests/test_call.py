@@ -44,19 +44,11 @@ def test_a_kernel_without_inputs(tpu_text: Any) -> None:
     assert TARGET in tpu_text(lambda: fill(cfg=1))
 
 
-@pytest.mark.parametrize("how", ["eager", "jit", "disable_jit", "scan"])
-def test_on_a_cpu_it_says_that_there_is_no_tpu(scale: Any, cfg: Any, x: Any, raises: Any, how: str) -> None:
-    with raises(NoTPUError, "scale_kernel", "on cpu", hint="lowering_platforms=('tpu',)"):
-        match how:
-            case "eager":
-                scale(x=x, cfg=cfg)
-            case "jit":
-                jax.jit(lambda x: scale(x=x, cfg=cfg))(x)
-            case "disable_jit":
-                with jax.disable_jit():
-                    scale(x=x, cfg=cfg)
-            case _:
-                jax.lax.scan(lambda carry, _: (scale(x=carry, cfg=cfg), None), x, None, length=2)
+@pytest.mark.parametrize("platform", ["cuda", "rocm"])
+def test_other_platforms_neither_run_nor_simulate(scale: Any, cfg: Any, x: Any, raises: Any, platform: str) -> None:
+    program = jax.jit(lambda x: scale(x=x, cfg=cfg)).trace(x)
+    with raises(NoTPUError, "scale_kernel", f"on {platform}", hint="lowering_platforms=('tpu',)"):
+        program.lower(lowering_platforms=(platform,))
 
 
 def test_tracing_alone_needs_no_tpu(scale: Any, cfg: Any, x: Any) -> None:
@@ -154,11 +146,10 @@ def test_an_export_may_be_saved_and_loaded(scale: Any, cfg: Any, x: Any) -> None
     assert levels.stripped(call.body) == levels.stripped(scale.lower(cfg).body)
 
 
-def test_an_export_for_a_cpu_is_refused(scale: Any, cfg: Any, x: Any, raises: Any) -> None:
-    with raises(NoTPUError, "scale_kernel", "on cpu"):
-        jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=["tpu", "cpu"], disabled_checks=UNCHECKED)(
-            x
-        )
+@pytest.mark.parametrize("platforms", [["cpu"], ["tpu", "cpu"]])
+def test_an_export_for_a_cpu_is_refused(scale: Any, cfg: Any, x: Any, raises: Any, platforms: list[str]) -> None:
+    with raises(NoTPUError, "scale_kernel", "on cpu", "exported"):
+        jax.export.export(jax.jit(lambda x: scale(x=x, cfg=cfg)), platforms=platforms, disabled_checks=UNCHECKED)(x)
 
 
 @pytest.mark.parametrize("platform", ["cpu", "tpu"])

@@ -165,6 +165,11 @@ def test_an_input_may_have_any_other_name() -> None:
     assert define(inputs=("self",)).inputs == ("self",)
 
 
+def test_a_partial_output_is_an_output(raises: Any) -> None:
+    with raises(KernelDefinitionError, "k", "'z' is no output", hint="outputs: y"):
+        Kernel("k", int, inputs=("x",), outputs=("y",), run=lambda b, n: None, partial_outputs=("z",))
+
+
 def test_no_output(raises: Any) -> None:
     with raises(KernelDefinitionError, "copy", "an output", hint="outputs="):
         define(outputs=())

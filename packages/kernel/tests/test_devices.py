@@ -12,7 +12,7 @@ from jax.sharding import AbstractMesh, AxisType, ManualAxisType, Mesh, NamedShar
 from jax.sharding import PartitionSpec as P
 
 from conformance.harness import levels, pallas
-from mosaic_tpu.kernel import CallExtras, NoTPUError, PartitioningError
+from mosaic_tpu.kernel import CallExtras, PartitioningError
 
 ROWS = jax.ShapeDtypeStruct((64, 128), jnp.float32)
 
@@ -75,32 +75,42 @@ def test_a_mesh_around_does_not_change_the_body(scale: Any, cfg: Any) -> None:
         assert inside.custom_call_line == plain.custom_call_line
 
 
-def test_a_sharded_program_runs_on_tpus_only(scale: Any, cfg: Any, raises: Any) -> None:
-    mesh = mesh_of()
-    function = jax.shard_map(lambda x: scale(x=x, cfg=cfg), mesh=mesh, in_specs=P("rows"), out_specs=P("rows"))
-    with raises(NoTPUError, "scale_kernel", "on cpu"):
-        function(jnp.ones((64, 128)))
-
-
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize("platform", ["tpu", "cpu"])
 def test_automatic_partitioning_is_refused_as_pallas_refuses_it(
-    scale: Any, pallas_scale: Any, raises: Any, kind: AxisType
+    scale: Any, pallas_scale: Any, simulator: Any, raises: Any, kind: AxisType, platform: str
 ) -> None:
     mesh = mesh_of(kind)
     with pytest.raises((NotImplementedError, ValueError), match=r"automatically partitioned|axes to be Manual"):
         jax.jit(pallas_scale(out_shape=ROWS)).trace(on(mesh)).lower(lowering_platforms=("tpu",))
     with raises(PartitioningError, "scale_kernel", "automatically partitioned", hint="shard_map"):
-        jax.jit(lambda x: scale(x=x, cfg=scale.config(rows=64))).trace(on(mesh)).lower(lowering_platforms=("tpu",))
+        jax.jit(lambda x: scale(x=x, cfg=scale.config(rows=64))).trace(on(mesh)).lower(lowering_platforms=(platform,))
 
 
-def test_a_shard_map_over_some_axes_only_is_refused(scale: Any, cfg: Any, raises: Any) -> None:
+@pytest.mark.parametrize("platform", ["tpu", "cpu"])
+def test_a_shard_map_over_some_axes_only_is_refused(
+    scale: Any, cfg: Any, simulator: Any, raises: Any, platform: str
+) -> None:
     mesh = jax.make_mesh((2, 2), ("rows", "other"), axis_types=(AxisType.Auto,) * 2, devices=jax.devices()[:4])
     function = jax.shard_map(
         lambda x: scale(x=x, cfg=cfg), mesh=mesh, in_specs=P("rows"), out_specs=P("rows"), axis_names={"rows"}
     )
     array = jax.ShapeDtypeStruct((32, 128), jnp.float32, sharding=NamedSharding(mesh, P("rows")))
     with raises(PartitioningError, "scale_kernel", "automatically partitioned"):
-        jax.jit(function).trace(array).lower(lowering_platforms=("tpu",))
+        jax.jit(function).trace(array).lower(lowering_platforms=(platform,))
+
+
+def test_calls_that_communicate_stay_the_same_call(scale: Any, cfg: Any, tpu_text: Any) -> None:
+    def program(x: Any) -> Any:
+        first, second, alone = (
+            scale(x=x, cfg=cfg, extras=CallExtras(has_communication=talks)) for talks in (True, True, False)
+        )
+        return first + second + alone
+
+    function = jax.shard_map(program, mesh=mesh_of(), in_specs=P("rows"), out_specs=P("rows"))
+    first, second, alone = pallas.calls_in(tpu_text(function, on(mesh_of())))
+    assert first.line == second.line != alone.line
+    assert first.body == second.body == alone.body == scale.lower(cfg).body
 
 
 def test_the_axes_that_a_body_names_are_metadata(scale: Any, cfg: Any, tpu_text: Any) -> None:

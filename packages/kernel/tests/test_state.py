@@ -93,7 +93,7 @@ def test_only_the_last_configs_are_kept(counted: Any, monkeypatch: Any) -> None:
     for c in configs:
         kernel.lower(c)
     assert counted.runs == 5
-    assert len(kernel._built) == len(kernel._operands) == 3
+    assert len(kernel._built) == len(kernel._built_once) == 3
     kernel.lower(configs[-1])
     assert counted.runs == 5
     kernel.lower(configs[0])

@@ -2,12 +2,17 @@
 
 from mosaic_tpu.builder.errors import internal_folder as _internal_folder
 from mosaic_tpu.kernel._build import Operand as Operand
+from mosaic_tpu.kernel._options import SimulationOptions as SimulationOptions
+from mosaic_tpu.kernel._options import set_simulation_defaults as set_simulation_defaults
+from mosaic_tpu.kernel._options import simulation as simulation
 from mosaic_tpu.kernel.errors import ConfigError as ConfigError
 from mosaic_tpu.kernel.errors import ExtrasError as ExtrasError
 from mosaic_tpu.kernel.errors import InputError as InputError
 from mosaic_tpu.kernel.errors import KernelDefinitionError as KernelDefinitionError
 from mosaic_tpu.kernel.errors import NoTPUError as NoTPUError
 from mosaic_tpu.kernel.errors import PartitioningError as PartitioningError
+from mosaic_tpu.kernel.errors import RendezvousError as RendezvousError
+from mosaic_tpu.kernel.errors import SimulationOptionError as SimulationOptionError
 from mosaic_tpu.kernel.errors import TransformationError as TransformationError
 from mosaic_tpu.kernel.extras import CallExtras as CallExtras
 from mosaic_tpu.kernel.extras import CostEstimate as CostEstimate
@@ -29,6 +34,11 @@ __all__ = [
     "NoTPUError",
     "Operand",
     "PartitioningError",
+    "RendezvousError",
     "SideEffects",
+    "SimulationOptionError",
+    "SimulationOptions",
     "TransformationError",
+    "set_simulation_defaults",
+    "simulation",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,11 +44,18 @@ class Target:
 
 @dataclass(frozen=True)
 class Built:
-    """A config's operands, results and body for one target."""
+    """A config's operands, results and body for one target, and its arguments' names where they are declared."""
 
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     module: SerializedModule
+    names: tuple[str, ...]
+    first_output: int
+
+    def declared(self, call_names: Sequence[str]) -> tuple[str, ...]:
+        """What outputs that have these names at the call site are called where they are declared."""
+        outputs = self.names[self.first_output :]
+        return tuple(name for name, o in zip(outputs, self.outputs, strict=False) if o.name in call_names)
 
 
 def where(run: Callable[..., Any]) -> str | None:
@@ -121,6 +128,14 @@ def operands_of(
                 op=name,
                 location=where(run),
                 hint=f"name every declared {kinds[what]} ref, in order",
+            )
+        declared_names = tuple(a.name for a in arguments)
+        if names != declared_names and sorted(names) == sorted(declared_names):
+            raise KernelDefinitionError(
+                f"the {what} are named {', '.join(names)} and declared in another order, {', '.join(declared_names)}",
+                op=name,
+                location=where(run),
+                hint="name them in the order of declare_args",
             )
         for a in arguments:
             if a.info.dtype.numpy is None:

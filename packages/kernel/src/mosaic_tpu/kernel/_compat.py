@@ -13,6 +13,9 @@ name                                      why, and what replaces it if it moves
 ``sharding_impls`` axis contexts          to refuse automatic partitioning as Pallas does; else: no guard
 ``aval.memory_space``                     `pltpu.with_memory_space_constraint`; else: by extras only
 ``ShapedArray.manual_axis_type``          how a result varies under shard_map; else: check_vma=False
+``mlir.emit_python_callback``             semi-public: a callback that gets NumPy arrays; `jax.pure_callback` puts
+                                          them on a device first, which can wait for the very thread it is in
+``LoweringParameters.for_export``         an export cannot hold a callback; else: JAX's own error
 ``jax.interpreters.{ad,batching,…}``      semi-public: rules of a primitive of our own
 ========================================  =================================================================
 """
@@ -21,10 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import jax
 import jax.extend
+import numpy as np
 from jax._src import cloud_tpu_init, sharding_impls, tpu_custom_call
 from jax._src import config as jax_config
 from jax.extend.core import Primitive as Primitive
@@ -44,6 +49,8 @@ _config: Final[Any] = jax_config
 #: JAX's own annotations are partial: what they lose is `Any` here.
 jit: Final[Any] = _jax.jit
 ShapedArray: Final[Any] = _jax.core.ShapedArray
+Tracer: Final[Any] = _jax.core.Tracer
+user_context: Final[Any] = _jax.make_user_context
 
 
 def target_of(context: Any) -> tuple[int | None, bool]:
@@ -122,6 +129,11 @@ def memory_space(aval: Any) -> OperandSpace | None:
     return cast("OperandSpace", found) if found in ("hbm", "vmem", "smem") else None
 
 
+def assigns_collective_ids() -> bool:
+    """Whether JAX chooses the ids of barriers."""
+    return str(_config.jax_pallas_auto_assign_collective_ids.value) != "no"
+
+
 def register_lowering(primitive: Any, rule: Any, platform: str | None = None) -> None:
     """A rule for one platform, or for all that have none."""
     _mlir.register_lowering(primitive, rule, platform=platform)
@@ -166,6 +178,68 @@ def custom_call(
         extra_attributes=attributes,
     )
     return rule(context, *operands)
+
+
+def callback(
+    context: Any, operands: tuple[Any, ...], function: Callable[..., tuple[Any, ...]], *, has_side_effect: bool
+) -> Any:
+    """Emit a call of ``function(device, *operands)`` with NumPy arrays and the device's number in the mesh."""
+    device = _mlir.ir.Operation.create("stablehlo.partition_id", [_mlir.ir.Type.parse("tensor<ui32>")]).result
+    avals_in = [ShapedArray((), np.uint32), *context.avals_in]
+    results, _, _ = _mlir.emit_python_callback(
+        replace(context, avals_in=avals_in),
+        function,
+        None,
+        [device, *operands],
+        avals_in,
+        context.avals_out,
+        has_side_effect=has_side_effect,
+        returns_token=False,
+    )
+    return results
+
+
+def is_staged(operands: tuple[Any, ...]) -> bool:
+    """Whether a call becomes part of a larger program, rather than being run by itself."""
+    return any(isinstance(o, partial_eval.DynamicJaxprTracer) for o in operands)
+
+
+def device_count(context: Any) -> int:
+    """How many devices run the program."""
+    axis_context = context.module_context.axis_context
+    return axis_context.mesh.size if isinstance(axis_context, sharding_impls.SPMDAxisContext) else 1
+
+
+def is_for_this_process(context: Any) -> bool:
+    """Whether the program is for CPUs alone, and not to be exported: such a one may call back."""
+    exported = getattr(context.module_context.lowering_parameters, "for_export", False)
+    return tuple(context.module_context.platforms) == ("cpu",) and not exported
+
+
+def eager_device(operands: tuple[Any, ...]) -> Any:
+    """The one device on which JAX would run an eager call, or ``None``: several, or whatever a mesh around says."""
+    if not jax.sharding.get_abstract_mesh().empty:
+        return None
+    arrays = [o for o in operands if isinstance(o, jax.Array)]
+    if not all(isinstance(a.sharding, jax.sharding.SingleDeviceSharding) for a in arrays):
+        return None
+    committed = {device for a in arrays if a.committed for device in a.devices()}
+    if len(committed) > 1:
+        return None
+    return committed.pop() if committed else _default_device()
+
+
+def _default_device() -> Any:
+    found = _jax.config.jax_default_device
+    if found is None:
+        return _jax.local_devices()[0]
+    return _jax.local_devices(backend=found)[0] if isinstance(found, str) else found
+
+
+def place(results: tuple[Any, ...], operands: tuple[Any, ...], device: Any) -> list[Any]:
+    """Results of an eager call, on its device; committed to it if an operand is."""
+    committed = any(isinstance(o, jax.Array) and o.committed for o in operands)
+    return [_jax.device_put(r, device) if committed else _jax.device_put(r) for r in results]
 
 
 def string_attributes(values: dict[str, str]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""The JAX primitive behind every `Kernel`: one custom call on a TPU, refused transformations everywhere."""
+"""The JAX primitive behind every `Kernel`: a custom call on a TPU, simulated on a CPU, not transformed anywhere."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import jax
@@ -12,7 +13,8 @@ from mosaic_tpu.builder import sanitize_name
 from mosaic_tpu.kernel import _compat
 from mosaic_tpu.kernel._build import Target
 from mosaic_tpu.kernel._config import exact
-from mosaic_tpu.kernel._elsewhere import lower_elsewhere
+from mosaic_tpu.kernel._options import Options
+from mosaic_tpu.kernel._platforms import lower_to_simulator, refuse, simulate_eagerly
 from mosaic_tpu.kernel.backend_config import backend_config, compact_json
 from mosaic_tpu.kernel.errors import TransformationError
 from mosaic_tpu.kernel.extras import CallExtras, SideEffects
@@ -31,12 +33,19 @@ class Call:
     kernel: Kernel[Any]
     cfg: Any
     extras: CallExtras
+    #: How it is simulated, where it comes to run on a CPU.
+    options: Options = ()
+    #: Tells apart the calls of one program whose devices communicate: where they meet must not be shared.
+    site: int = 0
+    #: The same wherever the call stands and however it is simulated.
+    body_key: Hashable = field(init=False)
     _key: Hashable = field(init=False)
 
     def __post_init__(self) -> None:
         name = self.kernel.name
-        key = (self.kernel, exact(name, self.cfg), exact(name, self.extras, "extras"))
-        object.__setattr__(self, "_key", key)
+        body_key = (self.kernel, exact(name, self.cfg), exact(name, self.extras, "extras"))
+        object.__setattr__(self, "body_key", body_key)
+        object.__setattr__(self, "_key", (body_key, self.options, self.site))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Call) and self._key == other._key
@@ -47,9 +56,26 @@ class Call:
     def __repr__(self) -> str:
         return f"{self.kernel.name}({self.cfg!r})"
 
+    @property
+    def communicates(self) -> bool:
+        """Whether the kernel talks to other devices."""
+        return self.extras.has_communication or self.kernel.communicates(self.cfg)
+
+    @property
+    def aliases(self) -> dict[int, int]:
+        """Which input's buffer becomes which output's, by number."""
+        inputs, outputs = self.kernel.inputs, self.kernel.outputs
+        named = self.extras.output_operand_aliases.items()
+        return {inputs.index(source): outputs.index(output) for output, source in named}
+
+
+_sites: Final = itertools.count(1)
+
 
 def bind(call: Call, operands: tuple[Any, ...]) -> list[Any]:
     """Apply the primitive to operands in the kernel's order."""
+    if call.communicates and _compat.is_staged(operands):
+        call = replace(call, site=next(_sites))
     return primitive.bind(*operands, call=call)
 
 
@@ -63,7 +89,11 @@ _run_jitted: Final[Any] = _compat.jit(_run, static_argnums=0)
 
 @primitive.def_impl
 def _impl(*operands: Any, call: Call) -> Any:  # pyright: ignore[reportUnusedFunction]
+    device = _compat.eager_device(operands)
     with jax.disable_jit(False):  # under disable_jit this would come back here
+        if device is not None and device.platform == "cpu":
+            # Not through a callback: so the simulator's own errors reach the caller.
+            return _compat.place(simulate_eagerly(call, operands), operands, device)
         return _run_jitted(call, *operands)
 
 
@@ -96,16 +126,12 @@ def _lower_tpu(context: Any, *operands: Any, call: Call) -> Any:
         **_compat.string_attributes({"kernel_name": sanitize_name(extras.kernel_name or kernel.name)}),
         "mhlo.frontend_attributes": _compat.dict_attribute(frontend),
     }
-    aliases = {
-        kernel.inputs.index(source): kernel.outputs.index(output)
-        for output, source in extras.output_operand_aliases.items()
-    }
     return _compat.custom_call(
         context,
         operands,
         backend_config=config,
         has_side_effect=extras.side_effects is not SideEffects.PURE,
-        aliases=aliases,
+        aliases=call.aliases,
         attributes=attributes,
     )
 
@@ -132,7 +158,8 @@ def _refuse_derivative(*_: Any, call: Call) -> NoReturn:
     )
 
 
-_compat.register_lowering(primitive, lower_elsewhere)
+_compat.register_lowering(primitive, refuse)
+_compat.register_lowering(primitive, lower_to_simulator, platform="cpu")
 _compat.register_lowering(primitive, _lower_tpu, platform="tpu")
 _compat.register_dce(primitive, _keep_side_effects)
 _compat.refuse_batching(primitive, _refuse_vmap)

@@ -46,7 +46,7 @@ def backend_config(
     Raises:
         ExtrasError: ``collective_id`` is missing, or given without a barrier; an operand is placed in two memories.
     """
-    _check_collective_id(module, extras, collective_id, op)
+    check_collective_id(module, extras, collective_id, op)
     call: list[tuple[str, str]] = [("body", f'"{base64.b64encode(module.body).decode()}"')]
 
     def put(key: str, value: str | None) -> None:
@@ -82,7 +82,8 @@ def backend_config(
     return "{" + ", ".join(parts) + "}"
 
 
-def _check_collective_id(module: SerializedModule, extras: CallExtras, collective_id: int | None, op: str) -> None:
+def check_collective_id(module: SerializedModule, extras: CallExtras, collective_id: int | None, op: str) -> None:
+    """The id is there where the kernel uses the barrier semaphore, and only there."""
     given = collective_id is not None
     if module.has_custom_barrier and not given:
         raise ExtrasError(

@@ -22,11 +22,26 @@ class ExtrasError(MosaicError, ValueError):
 
 
 class NoTPUError(MosaicError, RuntimeError):
-    """The kernel would have to run on a device that is not a TPU."""
+    """The kernel would have to run on a device that is not a TPU, and cannot be simulated there."""
 
     default_hint = (
         "lower for a TPU without having one: jax.jit(f).trace(…).lower(lowering_platforms=('tpu',)), "
         "look at kernel.emit(cfg) and kernel.lower(cfg), or choose by jax.lax.platform_dependent"
+    )
+
+
+class SimulationOptionError(MosaicError, TypeError):
+    """There is no such option of the simulation, or its value is of the wrong kind."""
+
+    default_hint = "see help(mosaic_tpu.kernel.SimulationOptions)"
+
+
+class RendezvousError(MosaicError, TimeoutError):
+    """Simulated devices that communicate wait for others, which do not come to the kernel."""
+
+    default_hint = (
+        "call the kernel on every device of the mesh, not under a condition that differs between them; "
+        "if the others only need longer: simulation(rendezvous_timeout=…)"
     )
 
 

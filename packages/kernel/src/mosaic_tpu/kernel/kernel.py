@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import jax
 import numpy as np
 
-from mosaic_tpu.builder import Builder, as_dtype
+from mosaic_tpu.builder import Builder, Role, as_dtype
 from mosaic_tpu.builder.errors import DTypeError
 from mosaic_tpu.kernel import _compat, _primitive
 from mosaic_tpu.kernel._build import Built, Operand, Target, check_core, check_run, operands_of, run_kernel
 from mosaic_tpu.kernel._cache import Cache
 from mosaic_tpu.kernel._config import check_class, check_config, exact
+from mosaic_tpu.kernel._options import OPTION_NAMES, current_options
+from mosaic_tpu.kernel._simulator import prepare
 from mosaic_tpu.kernel.backend_config import backend_config
 from mosaic_tpu.kernel.errors import ExtrasError, InputError, KernelDefinitionError
 from mosaic_tpu.kernel.extras import CallExtras
 from mosaic_tpu.kernel.lowered import LoweredKernel
 
+if TYPE_CHECKING:
+    from mosaic_tpu.sim import Report
+
 #: Configs kept per kernel; a server that sees more shapes than this rebuilds the oldest.
 CACHE_SIZE: Final = 512
-
-type Operands = tuple[tuple[Operand, ...], tuple[Operand, ...]]
 
 
 class Kernel[Config]:
@@ -35,6 +38,8 @@ class Kernel[Config]:
         outputs: call-site names of the output refs.
         run: builds the body: ``run(b, cfg)``.
         extras: knobs of the call, fixed or derived from the config.
+        partial_outputs: outputs that may have elements nobody writes, padding for instance: what they hold is
+            undefined, and the simulator does not mind.
 
     Raises:
         KernelDefinitionError: ``run`` has another signature, names repeat, or the config class is not hashable.
@@ -71,15 +76,19 @@ class Kernel[Config]:
         outputs: Sequence[str],
         run: Callable[[Builder, Config], None],
         extras: CallExtras | Callable[[Config], CallExtras] | None = None,
+        partial_outputs: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.config = config
         self.inputs = self._names(inputs)
         self.outputs = self._names(outputs)
+        self.partial_outputs = self._names(partial_outputs)
         self.run = run
         self._extras = extras if extras is not None else CallExtras()
         self._built: Cache[tuple[Hashable, Target], Built] = Cache(CACHE_SIZE)
-        self._operands: Cache[Hashable, Operands] = Cache(CACHE_SIZE)
+        self._built_once: Cache[Hashable, Built] = Cache(CACHE_SIZE)
+        #: The simulator's modules, by the call's `body_key`.
+        self.readings: Cache[Hashable, Any] = Cache(CACHE_SIZE)
         self._check_definition()
 
     def _names(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -105,6 +114,13 @@ class Kernel[Config]:
             )
         if not self.outputs:
             raise KernelDefinitionError("a kernel needs an output", op=self.name, hint="outputs=(…)")
+        unknown = [n for n in self.partial_outputs if n not in self.outputs]
+        if unknown:
+            raise KernelDefinitionError(
+                f"the partial output {unknown[0]!r} is no output",
+                op=self.name,
+                hint=f"outputs: {', '.join(self.outputs)}",
+            )
         check_run(self.name, self.run)
         if not callable(self._extras) and not isinstance(self._extras, CallExtras):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise KernelDefinitionError(
@@ -126,39 +142,44 @@ class Kernel[Config]:
         module = run_kernel(self.name, self.run, cfg, verify=None)
         check_core(self.name, module)
         inputs, outputs = operands_of(self.name, self.run, module, self.inputs, self.outputs)
+        arguments = module.signature.arguments
+        names = tuple(a.name for a in arguments)
+        first_output = next(i for i, a in enumerate(arguments) if a.role is Role.OUTPUT)
         serialized = module.serialize(ir_version=target.ir_version, unzip=target.unzip, keep=False)
-        built = Built(inputs, outputs, serialized)
+        built = Built(inputs, outputs, serialized, names, first_output)
         self._built.put((key, target), built)
-        self._operands.put(key, (inputs, outputs))
+        self._built_once.put(key, built)
         return built
 
     def _key(self, cfg: Config) -> Hashable:
         check_config(self.name, self.config, cfg)
         return exact(self.name, cfg)
 
-    def _operands_of(self, cfg: Config) -> Operands:
-        """Operands and results of a config; they do not depend on the target."""
-        found = self._operands.get(self._key(cfg))
-        if found is not None:
-            return found
-        built = self._ambient(cfg)
-        return built.inputs, built.outputs
+    def _for_any_target(self, cfg: Config) -> Built:
+        """For what does not depend on the target: operands, results, whether it communicates."""
+        return self._built_once.get(self._key(cfg)) or self.build_here(cfg)
 
     def clear_cache(self) -> None:
         """Forget every built config."""
         self._built.clear()
-        self._operands.clear()
+        self._built_once.clear()
+        self.readings.clear()
 
-    def _ambient(self, cfg: Config) -> Built:
+    def build_here(self, cfg: Config) -> Built:
+        """The operands and body of a config for the reader on this machine, cached."""
         return self.build(cfg, Target(*_compat.ambient_target()))
 
     def inputs_of(self, cfg: Config) -> tuple[Operand, ...]:
         """Name, shape and dtype of every input of a config."""
-        return self._operands_of(cfg)[0]
+        return self._for_any_target(cfg).inputs
 
     def outputs_of(self, cfg: Config) -> tuple[Operand, ...]:
         """Name, shape and dtype of every output of a config."""
-        return self._operands_of(cfg)[1]
+        return self._for_any_target(cfg).outputs
+
+    def communicates(self, cfg: Config) -> bool:
+        """Whether the body of a config talks to other devices."""
+        return self._for_any_target(cfg).module.has_communication
 
     def extras_of(self, cfg: Config) -> CallExtras:
         """The knobs of the call for a config."""
@@ -213,7 +234,7 @@ class Kernel[Config]:
             >>> lowered.body[:4], list(lowered.config)
             (b'ML\xefR', ['custom_call_config'])
         """
-        built = self._ambient(cfg)
+        built = self.build_here(cfg)
         knobs = self._checked_extras(cfg, extras)
         return LoweredKernel(
             name=self.name,
@@ -229,6 +250,12 @@ class Kernel[Config]:
                 needs_hlo_passes=_compat.allow_hlo(),
                 collective_id=knobs.collective_id,
             ),
+            outputs=built.outputs,
+            aliases={
+                self.outputs.index(output): self.inputs.index(source)
+                for output, source in knobs.output_operand_aliases.items()
+            },
+            names=built.names,
             _stablehlo=lambda: self._stablehlo(_primitive.Call(self, cfg, knobs)),
         )
 
@@ -246,7 +273,8 @@ class Kernel[Config]:
         if not isinstance(found, CallExtras):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ExtrasError(f"extras is a {type(found).__name__}", op=self.name, hint="CallExtras(…)")
         found.check_names(self.name, self.inputs, self.outputs)
-        operands = {o.name: o for both in self._operands_of(cfg) for o in both}
+        built = self._for_any_target(cfg)
+        operands = {o.name: o for o in (*built.inputs, *built.outputs)}
         for output, source in found.output_operand_aliases.items():
             given, taken = operands[source], operands[output]
             if (given.shape, given.dtype) != (taken.shape, taken.dtype):
@@ -260,7 +288,11 @@ class Kernel[Config]:
     # --- calling -----------------------------------------------------------------------------------------------------
 
     def __call__(self, /, *, cfg: Config, extras: CallExtras | None = None, **inputs: Any) -> Any:
-        """Run the kernel: one ``tpu_custom_call``, under eager JAX, jit, shard_map and jax.export.
+        """Run the kernel, under eager JAX, jit and shard_map: on a TPU one ``tpu_custom_call``, on a CPU the simulator.
+
+        For a TPU, `jax.export` works too. On a CPU the devices of a `jax.shard_map` are simulated TPUs, which may
+        communicate; `simulation` chooses how they are simulated. Outside of `jax.jit` the simulator's own errors
+        are raised; inside, JAX raises its `jax.errors.JaxRuntimeError`, or a ``ValueError``, with their text.
 
         Args:
             cfg: the config.
@@ -274,22 +306,69 @@ class Kernel[Config]:
             ConfigError: ``cfg`` is not of the kernel's config class.
             InputError: an array is missing, unexpected, or of another shape or dtype.
             ExtrasError: the extras do not fit the kernel.
-            NoTPUError: the program runs on a device that is not a TPU.
+            NoTPUError: the program runs on a device that is neither a TPU nor a CPU, or on a CPU without the simulator
+                (``pip install mosaic-tpu-sim``), or is to be exported for a CPU.
             PartitioningError: the program runs on several devices without `jax.shard_map`.
+            RendezvousError: on CPUs, of devices that communicate not all came to the call.
+            mosaic_tpu.sim.SimulationError: on a CPU, what the simulator found.
             TransformationError: under `jax.vmap`, `jax.grad` and the like.
         """
         check_config(self.name, self.config, cfg)
         operands = self._arrays(cfg, inputs)
-        call = _primitive.Call(self, cfg, self._checked_extras(cfg, extras))
+        call = _primitive.Call(self, cfg, self._checked_extras(cfg, extras), current_options())
         results = _primitive.bind(call, operands)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _arrays(self, cfg: Config, inputs: dict[str, Any]) -> tuple[Any, ...]:
+    def simulate(self, /, *, cfg: Config, extras: CallExtras | None = None, **inputs_and_options: Any) -> Report:
+        """Run the kernel in the simulator, as on one TPU, whatever devices there are.
+
+        For several devices that communicate: ``mosaic_tpu.sim.simulate_devices(kernel.lower(cfg), inputs_of_each)``.
+
+        Args:
+            cfg: the config.
+            extras: knobs of this call instead of the kernel's own.
+            **inputs_and_options: one array for each input name, and `SimulationOptions`, which go before those of a
+                `simulation` block. A name that is both is the input's.
+
+        Returns:
+            The simulator's report, a `mosaic_tpu.sim.Report`: outputs, hazards, trace, counts.
+
+        Raises:
+            ConfigError: ``cfg`` is not of the kernel's config class.
+            InputError: an array is missing, unexpected, traced, or of another shape or dtype.
+            ExtrasError: the extras do not fit the kernel.
+            SimulationOptionError: an option cannot be hashed.
+            NoTPUError: the simulator is not installed.
+            mosaic_tpu.sim.SimulationError: what the simulator found.
+
+        Example:
+            >>> import numpy as np
+            >>> from mosaic_tpu.builder import Ref, Role, f32
+            >>> def copy_kernel(b, rows):
+            ...     a = b.declare_args(dict(x=Ref((rows, 128), f32), y=Ref((rows, 128), f32, role=Role.OUTPUT)))
+            ...     a.y[...] = a.x[...]
+            >>> copy = Kernel("copy", int, inputs=("x",), outputs=("y",), run=copy_kernel)
+            >>> copy.simulate(x=np.ones((8, 128), np.float32), cfg=8, seed=3).hazards
+            ()
+        """
+        check_config(self.name, self.config, cfg)
+        inputs = {n: v for n, v in inputs_and_options.items() if n in self.inputs or n not in OPTION_NAMES}
+        options = {n: v for n, v in inputs_and_options.items() if n not in inputs}
+        arrays = self._arrays(cfg, inputs, more=f"; options: {', '.join(sorted(OPTION_NAMES))}")
+        for name, array in zip(self.inputs, arrays, strict=True):
+            if isinstance(array, _compat.Tracer):
+                raise InputError(
+                    f"{name!r} is traced", op=self.name, hint="simulate outside of jit, or call the kernel"
+                )
+        call = _primitive.Call(self, cfg, self._checked_extras(cfg, extras), current_options(self.name, **options))
+        return prepare(call).report(arrays)
+
+    def _arrays(self, cfg: Config, inputs: dict[str, Any], *, more: str = "") -> tuple[Any, ...]:
         missing = [n for n in self.inputs if n not in inputs]
         unexpected = [n for n in inputs if n not in self.inputs]
         if missing or unexpected:
             what = f"missing input {missing[0]!r}" if missing else f"unexpected input {unexpected[0]!r}"
-            raise InputError(what, op=self.name, hint=f"inputs: {', '.join(self.inputs) or 'none'}")
+            raise InputError(what, op=self.name, hint=f"inputs: {', '.join(self.inputs) or 'none'}{more}")
         return tuple(self._array(o, inputs[o.name]) for o in self.inputs_of(cfg))
 
     def _array(self, wanted: Operand, given: Any) -> Any:

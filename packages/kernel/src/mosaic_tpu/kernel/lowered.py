@@ -11,6 +11,7 @@ from typing import Any
 
 from mosaic_tpu.builder import body_text
 from mosaic_tpu.builder.errors import ModuleFormatError
+from mosaic_tpu.kernel._build import Operand
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,9 @@ class LoweredKernel:
         ir_version: the body's stable_mosaic version, ``None`` for the newest the installed jaxlib writes.
         debug_locations: bytecode of the locations moved out of the body, or ``None``.
         backend_config: the custom call's JSON, complete.
+        outputs: name, shape and dtype of each result.
+        aliases: which result, by number, takes the memory of which operand.
+        names: of the kernel's arguments, grid indices first and scratch last.
     """
 
     name: str
@@ -30,6 +34,9 @@ class LoweredKernel:
     ir_version: int | None
     debug_locations: bytes | None = field(repr=False)
     backend_config: str = field(repr=False)
+    outputs: tuple[Operand, ...] = field(repr=False)
+    aliases: dict[int, int] = field(repr=False, hash=False)
+    names: tuple[str, ...] = field(repr=False)
     _stablehlo: Callable[[], str] = field(repr=False, compare=False)
 
     @cached_property

@@ -296,4 +296,5 @@ KERNEL: Final = Kernel(
     outputs=("o", "ht"),
     run=gated_delta_net_kernel,
     extras=_extras,
+    partial_outputs=("ht",),  # columns past the value width are padding
 )

@@ -400,6 +400,7 @@ KERNEL: Final = Kernel(
     outputs=("o",),
     run=ragged_paged_attention_kernel,
     extras=_extras,
+    partial_outputs=("o",),  # rows past the last sequence's are padding
 )
 
 __all__ = [
