@@ -130,9 +130,16 @@ def conformance_oldest(session):
 
 @shared_session
 def bench(session):
-    """Our time from config to body as ratios to Pallas's and to the floor."""
+    """Our time from config to body as ratios to Pallas's and to the floor, and the simulator's to Pallas's."""
     install(session, NEWEST_JAX, groups=["bench"])
     session.run("python", "-m", "conformance.bench", *session.posargs, env=NO_TPU)
+
+
+@shared_session
+def fuzz(session):
+    """Random programs on both of the simulator's engines, and on NumPy."""
+    install(session, NEWEST_JAX, groups=["conformance"])
+    session.run("python", "-m", "conformance.fuzz", *(session.posargs or ("--count", "20000")), env=NO_TPU)
 
 
 @nox.session

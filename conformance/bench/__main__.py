@@ -6,6 +6,8 @@ floor creates the same ops from prepared types and attributes, and serializes th
 `ours ms` is with the builder's types and templates warm, as in every emission of a process but its first ones, and with
 no body cached. `first ms` is with all of these cold: each run is the first emission of a new thread, whose MLIR
 context, types and templates are its own. Modules are imported in both. The exit code is 1 if a goal is missed.
+
+Then the simulator against Pallas's interpreters (`conformance.bench.simulator`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import Any, Final
 
 import jax
 
+from conformance.bench import simulator
 from conformance.bench.replay import Replay
 from conformance.cases.kernels import CASES, KernelCase
 from conformance.harness import pallas
@@ -173,11 +176,10 @@ def bench_import(repeats: int, show: Callable[[str], None]) -> dict[str, Any]:
     return {"import": "mosaic_tpu.builder", "ms": round(builder * 1e3), "builder / jax": round(builder / whole, 2)}
 
 
-def verdicts(kernels: list[dict[str, Any]], imports: dict[str, Any]) -> list[str]:
+def verdicts(rows: Mapping[str, Mapping[str, Any]], goals: Mapping[tuple[str, str], tuple[float, str]]) -> list[str]:
     """One line a goal."""
-    rows = {row["kernel"]: row for row in kernels} | {"import": imports}
     lines: list[str] = []
-    for (row, figure), (bound, which) in GOALS.items():
+    for (row, figure), (bound, which) in goals.items():
         value = rows[row][figure]
         met = value >= bound if which == "at least" else value <= bound
         lines.append(f"{'met' if met else 'MISSED':7} {row}: {figure} is {value}, to be {which} {bound}")
@@ -198,11 +200,23 @@ def main() -> int:
 
     kernels = bench_kernels(options.repeats, show)
     imports = bench_import(max(3, options.repeats // 3), show)
+    speed = simulator.bench_speed(options.repeats, show)
+    growth = simulator.bench_growth(options.repeats, show)
+    memory = simulator.bench_memory(show)
     show("")
-    found = verdicts(kernels, imports)
-    print(f"from config to body\n{to_table(kernels)}\n\nimport\n{to_table([imports])}\n\n" + "\n".join(found))
+    found = verdicts({row["kernel"]: row for row in kernels} | {"import": imports}, GOALS)
+    found += verdicts({row["kernel"]: row for row in speed}, simulator.GOALS)
+    tables = {
+        "from config to body": kernels,
+        "import": [imports],
+        "simulator against Pallas's interpreters": speed,
+        "simulator: time a unit, over that of the smallest": growth,
+        "simulator: memory": memory,
+    }
+    print("\n\n".join(f"{title}\n{to_table(rows)}" for title, rows in tables.items()))
+    print("\n" + "\n".join(found))
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    report = {"schema": 1, "versions": versions(), "kernels": kernels, "import": imports, "goals": found}
+    report = {"schema": 2, "versions": versions(), "tables": tables, "goals": found}
     options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(f"\nwritten to {options.json}")
     return int(any(line.startswith("MISSED") for line in found))

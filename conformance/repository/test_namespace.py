@@ -28,4 +28,4 @@ def test_a_stray_init_is_found(tmp_path: Path) -> None:
 
 
 def test_all_rooms_are_seen() -> None:
-    assert {"builder", "kernel", "zoo"} <= {room.path.name for room in rooms()}
+    assert {"builder", "kernel", "sim", "zoo"} <= {room.path.name for room in rooms()}

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from conformance.repository.repository import NAMESPACE, Room, rooms
 
 MAY_ENTER = {
     "builder": set(),
-    "kernel": {"builder"},
+    "sim": set(),
+    "kernel": {"builder", "sim"},
     "zoo": {"builder", "kernel"},
 }
 
@@ -36,25 +38,43 @@ def imports(file: Path, *, while_importing: bool) -> set[str]:
     return found
 
 
-def rooms_entered(room: Room) -> set[str]:
-    names = {name for file in room.sources for name in imports(file, while_importing=False)}
+def rooms_entered(room: Room, *, while_importing: bool = False) -> set[str]:
+    names = {name for file in room.sources for name in imports(file, while_importing=while_importing)}
     return {name.split(".")[1] for name in names if name.startswith(NAMESPACE + ".")} - {room.package.name}
 
 
+def declared(room: Room, *, optional: bool) -> set[str]:
+    """Distributions that the room's pyproject.toml names: what it always needs, or what its extras bring too."""
+    texts = [*room.project["dependencies"]]
+    if optional:
+        texts += [text for extra in room.project.get("optional-dependencies", {}).values() for text in extra]
+    return {re.match(r"[\w-]+", text)[0] for text in texts}
+
+
 def undeclared(room: Room) -> set[str]:
-    """Outside packages that importing the room needs and its pyproject.toml does not name."""
+    """Outside packages that the room's files need when they are imported, and its pyproject.toml does not name."""
     needed = {name.split(".")[0] for file in room.sources for name in imports(file, while_importing=True)}
-    declared = {re.match(r"[\w-]+", text)[0].replace("-", "_") for text in room.project["dependencies"]}
-    return needed - declared - sys.stdlib_module_names - {NAMESPACE}
+    known = {name.replace("-", "_") for name in declared(room, optional=True)}
+    return needed - known - sys.stdlib_module_names - {NAMESPACE}
 
 
 @pytest.mark.parametrize("room", rooms(), ids=lambda room: room.path.name)
 def test_a_room_enters_only_the_rooms_it_may(room: Room) -> None:
     entered = rooms_entered(room)
     assert entered <= MAY_ENTER[room.package.name]
-    assert {f"mosaic-tpu-{name}" for name in entered} <= {
-        text.partition("==")[0] for text in room.project["dependencies"]
-    }
+    assert {f"mosaic-tpu-{name}" for name in entered} <= declared(room, optional=True)
+    at_once = rooms_entered(room, while_importing=True)
+    assert {f"mosaic-tpu-{name}" for name in at_once} <= declared(room, optional=False)
+
+
+@pytest.mark.parametrize("room", rooms(), ids=lambda room: room.path.name)
+def test_a_room_can_be_imported_without_what_its_extras_bring(room: Room) -> None:
+    extras = declared(room, optional=True) - declared(room, optional=False)
+    missing = {name.removeprefix("mosaic-tpu-").replace("-", "_") for name in extras}
+    hidden = [f"{NAMESPACE}.{name}" if f"mosaic-tpu-{name}" in extras else name for name in sorted(missing)]
+    code = f"import sys; sys.modules.update(dict.fromkeys({hidden})); import {NAMESPACE}.{room.package.name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("room", rooms(), ids=lambda room: room.path.name)
@@ -74,4 +94,5 @@ def test_a_forbidden_import_and_an_undeclared_one_are_found(tmp_path: Path) -> N
     )
     room = Room(tmp_path)
     assert rooms_entered(room) == {"kernel"}
+    assert rooms_entered(room, while_importing=True) == set()
     assert undeclared(room) == {"jax"}

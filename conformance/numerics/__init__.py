@@ -1,0 +1,1 @@
+"""Kernels against their mathematics: each case's result, simulated, within a tolerance derived beside it."""
