@@ -127,13 +127,17 @@ def from_numerics(case_id: str) -> Call:
 @pytest.mark.parametrize("name", MUTATED)
 def test_no_dma_signal_or_wait_can_be_left_out(name: str, record: Record) -> None:
     call = MUTATED[name]()
-    assert not call.run().hazards
+    healthy = call.run()
+    assert not healthy.hazards
     missed: list[str] = []
     count = 0
     for op, text in mutants(call.text):
         for mode in MODES:
+            found = call.find(text, dma=mode)
+            if found is None and call.run(text, dma=mode).op_counts == healthy.op_counts:
+                continue  # the op is in a loop without trips, as JAX 0.11 has them: nothing was left out
             count += 1
-            if call.find(text, dma=mode) is None:
+            if found is None:
                 missed.append(f"{op}, dma={mode}")
     record("faults: ops left out", kernel=name, mutants=count, caught=count - len(missed))
     assert count
