@@ -61,3 +61,24 @@ def test_a_copy_of_a_size_of_the_run_may_not_reach_past_the_tile() -> None:
     simulate(text, x, np.array([8], np.int32), allow_unwritten=True)
     with pytest.raises(errors.OutOfBoundsError, match="index 16 of dimension 0, 8 long, in a size of 20"):
         simulate(text, x, np.array([16], np.int32), allow_unwritten=True)
+
+
+def test_a_row_of_memory_has_no_tiles_to_reach_into() -> None:
+    text = """
+    func.func @part(%x: memref<256xf32, #tpu.memory_space<any>>, %n: memref<1xi32, #tpu.memory_space<smem>>,
+                    %y: memref<256xf32, #tpu.memory_space<any>>, %s: memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+        attributes {scratch_operands = 1 : i64} {
+      %zero = arith.constant 0 : index
+      %c0 = arith.constant 0 : i32
+      %size = memref.load %n[%zero] : memref<1xi32, #tpu.memory_space<smem>>
+      %a = tpu.memref_slice %x[%c0] <%size> : memref<256xf32, #tpu.memory_space<any>> -> memref<?xf32, #tpu.memory_space<any>>
+      %b = tpu.memref_slice %y[%c0] <%size> : memref<256xf32, #tpu.memory_space<any>> -> memref<?xf32, #tpu.memory_space<any>>
+      tpu.enqueue_dma source(%a : memref<?xf32, #tpu.memory_space<any>>) target(%b : memref<?xf32, #tpu.memory_space<any>>) target_semaphore(%s : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+      tpu.wait_dma source(%a : memref<?xf32, #tpu.memory_space<any>>) target(%b : memref<?xf32, #tpu.memory_space<any>>) target_semaphore(%s : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>) {wait_target = true}
+      return
+    }"""  # noqa: E501
+    x = np.arange(256, dtype=np.float32)
+    found = simulate(text, x, np.array([100], np.int32), allow_unwritten=True).outputs[0]
+    np.testing.assert_array_equal(found[:100], x[:100])
+    with pytest.raises(errors.OutOfBoundsError):
+        simulate(text, x, np.array([257], np.int32), allow_unwritten=True)

@@ -105,13 +105,10 @@ def overhanging(function: Function) -> frozenset[object]:
 
     `pltpu.emit_pipeline` rounds an array's last block up to whole tiles, which HBM holds in any case.
     """
-    return frozenset(
-        root_of(op.operands[0])
-        for op in function.operation.walk()
-        if op.name == "tpu.memref_slice"
-        and op.operands[0].type.space in ("any", "hbm")
-        and DYNAMIC in op.result.type.shape
-    )
+    slices = [op for op in function.operation.walk() if op.name == "tpu.memref_slice"]
+    roots = {root_of(op.operands[0]) for op in slices if DYNAMIC in op.result.type.shape}
+    tiled = {a.index for a in function.arguments if a.type.space in ("any", "hbm") and len(a.type.shape) > 1}
+    return frozenset(roots & tiled)
 
 
 def whole_tiles(type_: Type) -> tuple[int, ...]:

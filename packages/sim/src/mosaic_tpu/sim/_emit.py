@@ -453,14 +453,14 @@ class Source:
 def generate(module: Module, function: Function, names: dict[str, Any], *, checks: bool, several: bool) -> Source:
     """The Python source of a function of a module."""
     e = Emitter(module, function, names, checks=checks, several=several)
-    padded = overhanging(function)
+    padded = overhanging(function) if function is module.kernel else frozenset[object]()
     parameters: list[str] = []
     for argument in function.arguments:
         name = f"a{argument.index}"
         if argument.type.kind == "memref":
             parameters += (name, f"b{argument.index}")
             shape = argument.type.shape
-            if function is module.kernel and argument.index in padded:
+            if argument.index in padded:
                 shape = whole_tiles(argument.type)
             e.root(argument, name, f"b{argument.index}", argument.index, shape)
             e.remember(name, shape)

@@ -11,7 +11,7 @@ from mosaic_tpu.sim._layout import Spec, layout
 from mosaic_tpu.sim._memory import Array
 from mosaic_tpu.sim._module import Module, Operation
 from mosaic_tpu.sim._options import Options
-from mosaic_tpu.sim._reference import input_buffer, output_spec
+from mosaic_tpu.sim._reference import fitted, output_spec
 from mosaic_tpu.sim.errors import (
     HazardError,
     InternalError,
@@ -28,7 +28,8 @@ def run_fast(
     """The outputs, and what the run flagged first.
 
     Raises:
-        UnsupportedOpError: JAX is missing, an op has no rule, or another device is involved.
+        SimulationError: JAX is not installed.
+        UnsupportedOpError: an op has no rule, or another device is involved.
         InputError: the arrays do not fit.
     """
     run_xla = _engine()
@@ -36,7 +37,7 @@ def run_fast(
     plan = layout(module, len(inputs), None if wanted is None else len(wanted))
     arrays = [np.asarray(a) for a in inputs]
     for i, argument in enumerate(plan.role("prefetch", "input"), plan.dynamic):
-        arrays[i] = input_buffer(module, argument, arrays[i], 0).array
+        arrays[i] = fitted(module, argument, arrays[i])
     specs = [
         output_spec(module, argument, None if wanted is None else wanted[i])
         for i, argument in enumerate(plan.role("output"))

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from mosaic_tpu.sim._core import Core
 from mosaic_tpu.sim._layout import Argument, Window
 from mosaic_tpu.sim._machine import Run
-from mosaic_tpu.sim._memory import Array, Buffer, Semaphore, new_array, poison, words
+from mosaic_tpu.sim._memory import Array, Buffer, Semaphore, new_array, poison_all
 from mosaic_tpu.sim.errors import OutOfBoundsError, SimulationError
 
 type Index = tuple[int, ...]
@@ -189,11 +187,6 @@ class Output(Pipeline):
         """Write the block back if the next step has another."""
         if following is None or self.transform(following) != self.index:
             self.write_back(core)
-
-
-def poison_all(array: Array, fill: int) -> None:
-    """Make a buffer's contents undefined."""
-    words(array)[...] = words(np.array([poison(array.dtype, fill)], array.dtype))[0]
 
 
 def run_grid(core: Core, body: Body, waits: bool, order: Iterator[Index], holders: Sequence[Any]) -> Run:

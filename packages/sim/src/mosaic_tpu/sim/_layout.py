@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from mosaic_tpu.sim._effects import overhanging
 from mosaic_tpu.sim._module import Module
 from mosaic_tpu.sim._types import DYNAMIC, Type, integers, parse_attributes, split
 from mosaic_tpu.sim.errors import InputError, UnsupportedOpError
@@ -45,12 +46,14 @@ class Argument:
         type: its memref type: one block where there is a window.
         role: ``"prefetch"``, ``"input"``, ``"output"`` or ``"scratch"``.
         window: how blocks are found; ``None`` where the kernel gets the array itself.
+        padded: whether it gets the rest of the array's last tile too.
     """
 
     name: str
     type: Type
     role: str
     window: Window | None = None
+    padded: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,11 +81,19 @@ class Layout:
 
 
 def layout(module: Module, inputs: int, outputs: int | None) -> Layout:
-    """Roles of the arguments of a module that is called with a number of inputs.
+    """Roles of the arguments of a module that is called with a number of inputs, cached with it.
 
     Raises:
         InputError: there are not as many arguments.
     """
+    key = ("layout", inputs, outputs, module.names)
+    found = module.cache.get(key)
+    if found is None:
+        found = module.cache[key] = _layout(module, inputs, outputs)
+    return found
+
+
+def _layout(module: Module, inputs: int, outputs: int | None) -> Layout:
     kernel = module.kernel
     attributes = kernel.attributes
     grid = attributes.integers("iteration_bounds")
@@ -102,11 +113,12 @@ def layout(module: Module, inputs: int, outputs: int | None) -> Layout:
         raise InputError(f"{given} arrays are given, and the kernel takes {wanted} ({taken})", op=module.name)
     windows = _windows(module, operands)
     roles = ["prefetch"] * prefetch + ["input"] * (given - prefetch) + ["output"] * made + ["scratch"] * scratch
+    padded = overhanging(kernel)
     arguments = tuple(
-        Argument(name, type_, role, window)
-        for name, type_, role, window in zip(
+        Argument(name, value.type, role, window, window is None and value.index in padded)
+        for name, value, role, window in zip(
             names[indices:],
-            types[indices:],
+            kernel.arguments[indices:],
             roles,
             [None] * prefetch + windows + [None] * scratch,
             strict=True,

@@ -47,9 +47,24 @@ def _unlikely(dtype: np.dtype[Any]) -> Any:
     if dtype in _NARROW:
         return np.array([-2.0]).astype(dtype)[0]
     bits = dtype.itemsize * 8
-    floating = dtype.kind in "fV" or "float" in dtype.name
-    pattern = 0x7DA5 if dtype == np.float16 else (_FLOATS if floating else _INTEGERS)[bits]
-    return np.array([pattern], _WORDS[bits]).view(dtype)[0]
+    word = 0x7DA5 if dtype == np.float16 else (_FLOATS if is_floating(dtype) else _INTEGERS)[bits]
+    return np.array([word], _WORDS[bits]).view(dtype)[0]
+
+
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is one of floating-point numbers, NumPy's own or not."""
+    return dtype.kind in "fV" or "float" in dtype.name
+
+
+@functools.cache
+def pattern(dtype: np.dtype[Any], fill: int) -> Any:
+    """The word that `poison` is."""
+    return words(np.array([poison(dtype, fill)], dtype))[0]
+
+
+def poison_all(array: Array, fill: int) -> None:
+    """Make a buffer's contents undefined."""
+    words(array)[...] = pattern(array.dtype, fill)
 
 
 def words(array: Array) -> Array:
@@ -75,7 +90,7 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype[Any], fill: int) -> Array:
             hint="simulate the kernel at smaller shapes",
         )
     array = np.empty(shape, dtype)
-    words(array)[...] = words(np.array([poison(dtype, fill)], dtype))[0]
+    poison_all(array, fill)
     return array
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from mosaic_tpu.sim._blas import one_thread
 from mosaic_tpu.sim._compile import Compiled, compiled
 from mosaic_tpu.sim._core import Core, share
-from mosaic_tpu.sim._effects import overhanging, whole_tiles
+from mosaic_tpu.sim._effects import whole_tiles
 from mosaic_tpu.sim._grid import pipeline, run_grid, steps
 from mosaic_tpu.sim._layout import Argument, Layout, Spec, layout
 from mosaic_tpu.sim._machine import Machine, Run
@@ -141,8 +141,12 @@ def _arrays(
     hbm: list[Buffer] = []
     outputs: list[Array] = []
     inputs = plan.role("prefetch", "input")
-    for argument, array in zip(inputs, arrays, strict=True):
-        hbm.append(input_buffer(module, argument, array, device))
+    aliased = {source - plan.dynamic for source in module.call.aliases.values()}
+    for i, (argument, array) in enumerate(zip(inputs, arrays, strict=True)):
+        array = fitted(module, argument, array)
+        # Windows and prefetch are copied as they are fetched; what else the kernel writes to must not be the caller's.
+        written = i in aliased or (argument.role == "input" and argument.window is None)
+        hbm.append(_buffer(argument, np.array(array, order="C") if written else array, device))
     for i, argument in enumerate(plan.role("output")):
         shape, dtype = output_spec(module, argument, None if wanted is None else wanted[i])
         source = module.call.aliases.get(i)
@@ -152,17 +156,15 @@ def _arrays(
             buffer = _buffer(argument, new_array(shape, dtype, options.fill), device)
         outputs.append(buffer.array)
         hbm.append(buffer)
-    _pad(module, plan, hbm, options.fill)
+    _pad(plan, hbm, options.fill)
     return hbm, [_logical(array, buffer) for array, buffer in zip(outputs, hbm[len(inputs) :], strict=True)]
 
 
-def _pad(module: Module, plan: Layout, hbm: list[Buffer], fill: int) -> None:
+def _pad(plan: Layout, hbm: list[Buffer], fill: int) -> None:
     """Give arrays whose slices may reach into the padding of the last tile that padding; nobody knows what it holds."""
-    padded = overhanging(module.kernel)
-    arguments = module.kernel.arguments[-len(plan.arguments) :] if padded else ()
-    for value, argument, buffer in zip(arguments, plan.arguments, hbm, strict=False):
-        if value.index in padded and argument.window is None and buffer.array.shape == value.type.shape:
-            whole = new_array(whole_tiles(value.type), buffer.array.dtype, fill)
+    for argument, buffer in zip(plan.role("prefetch", "input", "output"), hbm, strict=True):
+        if argument.padded and buffer.array.shape == argument.type.shape:
+            whole = new_array(whole_tiles(argument.type), buffer.array.dtype, fill)
             whole[tuple(map(slice, buffer.array.shape))] = buffer.array
             buffer.array = whole
 
@@ -177,8 +179,8 @@ def _buffer(argument: Argument, array: Array, device: int) -> Buffer:
     return Buffer(argument.name, space, array, device=device, key=argument.name, bits=argument.type.bits)
 
 
-def input_buffer(module: Module, argument: Argument, array: Array, device: int) -> Buffer:
-    """A copy of an array that is given for an argument, of the dtype the kernel sees.
+def fitted(module: Module, argument: Argument, array: Array) -> Array:
+    """An array that is given for an argument, in the dtype the kernel sees.
 
     Raises:
         InputError: it does not fit.
@@ -199,8 +201,7 @@ def input_buffer(module: Module, argument: Argument, array: Array, device: int) 
             + ("" if exact else " blocks"),
             op=module.name,
         )
-    copy = np.array(array, order="C", copy=True)
-    return _buffer(argument, copy if copy.dtype == wanted else copy.view(wanted), device)
+    return array if array.dtype == wanted else array.view(wanted)
 
 
 def _same_storage(a: np.dtype[Any], b: np.dtype[Any]) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from mosaic_tpu.sim._effects import root_of
 from mosaic_tpu.sim._layout import Layout
-from mosaic_tpu.sim._memory import Array, poison, words
+from mosaic_tpu.sim._memory import Array, is_floating, pattern, words
 from mosaic_tpu.sim._module import Module, Operation
 from mosaic_tpu.sim._options import Options
 from mosaic_tpu.sim._reference import Outcome
@@ -16,7 +16,7 @@ from mosaic_tpu.sim.errors import HazardError, UndefinedResultError, Uninitializ
 
 def _holds(array: Array, fill: int) -> Array:
     """Where an array holds the pattern of uninitialised memory."""
-    return words(array) == words(np.array([poison(array.dtype, fill)], array.dtype))[0]
+    return words(array) == pattern(array.dtype, fill)
 
 
 def _outputs(module: Module, outcome: Outcome) -> list[tuple[int, int, str]]:
@@ -34,8 +34,7 @@ def doubtful(module: Module, outcome: Outcome, options: Options) -> bool:
 
 
 def _has_nan(array: Array) -> bool:
-    floating = array.dtype.kind in "fV" or "float" in array.dtype.name
-    return floating and bool((array != array).any())
+    return is_floating(array.dtype) and bool((array != array).any())
 
 
 def unwritten(module: Module, outcome: Outcome, again: Outcome | None, options: Options) -> dict[str, int]:

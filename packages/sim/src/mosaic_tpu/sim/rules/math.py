@@ -58,7 +58,7 @@ def _erf(e: Emitter, op: Operation) -> None:
 
 @rule("math.fma", "vector.fma")
 def _fma(e: Emitter, op: Operation) -> None:
-    """Rounded once: a product of two f32 is exact in f64."""
+    """The product of two f32 is exact in f64; the sum is rounded to f64 and then to the type: near a tie an ulp off."""
     name = dtype(e, op.result.type)
     a, b, c = (f"{e.text(v)}.astype(np.float64)" for v in op.operands)
     e.define(op.result, f"({a} * {b} + {c}).astype({name})", shape_of(e, op.operands))
