@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from mosaic_tpu.sim import _stablehlo, _types
+from mosaic_tpu.sim._read import digest
 from mosaic_tpu.sim._stablehlo import open_ir
 from mosaic_tpu.sim.errors import InputError, ModuleFormatError, UnsupportedOpError
 
@@ -59,6 +60,11 @@ class KernelCall:
     kernel_name: str | None
     collective_id: int | None
     has_communication: bool
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """What stands for the body and its locations."""
+        return digest(self.body, self.debug_locations)
 
 
 def calls_of(source: Any) -> list[KernelCall]:

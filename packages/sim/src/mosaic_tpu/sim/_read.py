@@ -117,16 +117,16 @@ def _read_bytes(data: bytes, debug_locations: bytes | None) -> Module:
             return read(data.decode())
         except UnicodeDecodeError:
             raise ModuleFormatError("these bytes are neither MLIR text nor bytecode", op="read") from None
-    digest = _digest(data, debug_locations)
-    if digest not in _TRUSTED:
+    key = digest(data, debug_locations)
+    if key not in _TRUSTED:
         _try_elsewhere(data, debug_locations or b"")
-        _TRUSTED.add(digest)
+        _TRUSTED.add(key)
     return _parsed(data, debug_locations)
 
 
 def _read_trusted(data: bytes, debug_locations: bytes | None) -> Module:
     """Bytes that MLIR made in this process."""
-    _TRUSTED.add(_digest(data, debug_locations))
+    _TRUSTED.add(digest(data, debug_locations))
     return _read_bytes(data, debug_locations)
 
 
@@ -173,7 +173,8 @@ def _try_elsewhere(data: bytes, debug_locations: bytes) -> None:
         raise _refused(done.stderr.decode(errors="replace"))
 
 
-def _digest(data: bytes, debug_locations: bytes | None) -> bytes:
+def digest(data: bytes, debug_locations: bytes | None) -> bytes:
+    """What stands for a body and its locations."""
     return hashlib.sha256(len(data).to_bytes(8) + data + (debug_locations or b"")).digest()
 
 
@@ -277,7 +278,7 @@ def _read_program(text: str) -> Module:
 
 def module_of(call: Any) -> Module:
     """The module of a kernel's call in a program."""
-    key = _digest(call.body, call.debug_locations)
+    key = call.digest
     found = _MODULES.get(key)
     if found is None:
         found = _MODULES[key] = _read_trusted(call.body, call.debug_locations)

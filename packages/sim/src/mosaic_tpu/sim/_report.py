@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mosaic_tpu.sim._machine import Event
@@ -157,6 +157,9 @@ def _size(count: int) -> str:
 
 def merged(outputs: Sequence[Array], kernels: Sequence[Report]) -> Report:
     """The report of a program: its outputs, and its kernels' reports together."""
+    results = {"outputs": tuple(outputs), "outputs_of": (tuple(outputs),), "kernels": tuple(kernels)}
+    if len(kernels) == 1:
+        return replace(kernels[0], **results)
     total: Counter[str] = Counter()
     unwritten: Counter[str] = Counter()
     memory: dict[str, int] = {}
@@ -167,8 +170,7 @@ def merged(outputs: Sequence[Array], kernels: Sequence[Report]) -> Report:
     return Report(
         kernel=", ".join(k.kernel for k in kernels),
         engine=kernels[0].engine,
-        outputs=tuple(outputs),
-        outputs_of=(tuple(outputs),),
+        **results,
         hazards=tuple(h for k in kernels for h in k.hazards),
         seed=kernels[0].seed,
         steps=sum(k.steps for k in kernels),
@@ -180,7 +182,6 @@ def merged(outputs: Sequence[Array], kernels: Sequence[Report]) -> Report:
         trace=tuple(e for k in kernels for e in k.trace),
         dropped=sum(k.dropped for k in kernels),
         seconds=sum(k.seconds for k in kernels),
-        kernels=tuple(kernels),
         options=kernels[0].options,
         stopped=any(k.stopped for k in kernels),
     )

@@ -13,7 +13,7 @@ SELECT_UP_TO: Final = 1 << 16
 #: Ops up to which a loop of known length is unrolled.
 UNROLL_UP_TO: Final = 64
 #: Ops up to which the fastest dimensions of the grid are unrolled.
-UNROLL_GRID_UP_TO: Final = 400
+UNROLL_GRID_UP_TO: Final = 512
 _LOOPS: Final = {"scf.for", "scf.while"}
 _VIEWS: Final = {"tpu.memref_slice", "tpu.memref_squeeze", "arith.constant", "vector.broadcast", "vector.shape_cast"}
 

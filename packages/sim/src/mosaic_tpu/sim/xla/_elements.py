@@ -32,20 +32,50 @@ def dtype_of(element: str) -> np.dtype[Any]:
     return found
 
 
+def held_dtype(element: str) -> np.dtype[Any]:
+    """The dtype in which elements are held and moved: floats of 8 and 16 bits as integers.
+
+    XLA and LLVM take such floats through wider ones even where they are only moved, and NaNs lose bits.
+    """
+    dtype = dtype_of(element)
+    return np.dtype(f"int{bits_of(element)}") if _is_held_as_bits(dtype) else dtype
+
+
+def _is_held_as_bits(dtype: Any) -> bool:
+    return dtype.itemsize < 4 and jnp.issubdtype(dtype, jnp.floating) and "float4" not in dtype.name
+
+
+def hold(x: Any) -> Any:
+    """An array as it is held; what is static, a view or wider than that stays as it is."""
+    if not hasattr(x, "dtype") or is_static(x) or not _is_held_as_bits(x.dtype):
+        return x
+    return _same_bits(x, np.dtype(f"int{8 * x.dtype.itemsize}"))
+
+
+def unhold(x: Array, element: str) -> Array:
+    """What is held, as numbers to compute with."""
+    dtype = dtype_of(element)
+    return _same_bits(x, dtype) if _is_held_as_bits(dtype) and x.dtype != dtype else x
+
+
+def _same_bits(x: Array, dtype: np.dtype[Any]) -> Array:
+    return x.view(dtype) if isinstance(x, np.ndarray) else lax.bitcast_convert_type(x, dtype)
+
+
 def is_static(value: Any) -> bool:
     """Whether a value is a number known while translating (a splat, if its type is a vector)."""
     return isinstance(value, (int, float, np.generic))
 
 
 def poison(element: str) -> Any:
-    """What uninitialised memory holds: NaN, or a large number; semaphores start at zero."""
+    """What uninitialised memory holds, as it is held: NaN, or a large number; semaphores start at zero."""
     dtype = dtype_of(element)
     if "semaphore" in element:
         return dtype.type(0)
     if element == "i1":
         return dtype.type(True)
     if jnp.issubdtype(dtype, jnp.floating):
-        return np.array(np.nan).astype(dtype)[()]
+        return hold(np.array(np.nan).astype(dtype))[()]
     return np.array(POISON).astype(np.uint32).astype(dtype)[()]
 
 
@@ -95,9 +125,9 @@ def in_bytes(compute: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def reinterpret(x: Array, source: str, target: str) -> Array:
-    """The same bits as elements of another type, packed along the second-to-last dimension."""
+    """What is held, as elements of another type, packed along the second-to-last dimension."""
     old, new = bits_of(source), bits_of(target)
-    dtype = dtype_of(target)
+    dtype = held_dtype(target)
     if "i1" in (source, target):
         if source == target:
             return x

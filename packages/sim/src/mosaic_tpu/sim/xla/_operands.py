@@ -11,7 +11,7 @@ import numpy as np
 from mosaic_tpu.sim._module import Block, Function, Module, Value
 from mosaic_tpu.sim._types import DYNAMIC, integers, parse_attributes, split
 from mosaic_tpu.sim.errors import ModuleFormatError
-from mosaic_tpu.sim.xla._elements import Array, dtype_of, poison
+from mosaic_tpu.sim.xla._elements import Array, dtype_of, held_dtype, hold, poison
 from mosaic_tpu.sim.xla._untyped import jnp, lax
 from mosaic_tpu.sim.xla._views import Root
 
@@ -148,14 +148,15 @@ def overwrites(block: Block, memref: Value) -> bool:
 
 
 def adopt(x: Any, element: str) -> Array:
-    """The caller's array with the kernel's dtype: signless integers, masks as integers."""
+    """The caller's array as the kernel's elements are held: signless integers, masks as integers."""
     x = jnp.asarray(x)
-    dtype = dtype_of(element)
+    dtype = held_dtype(element)
     if x.dtype == dtype:
         return x
     if x.dtype == jnp.bool_ or x.dtype.itemsize != dtype.itemsize or dtype == jnp.bool_:
-        return x.astype(dtype)
-    return lax.bitcast_convert_type(x, dtype)
+        return hold(x.astype(dtype_of(element)))
+    # The barrier keeps XLA from moving floats in place of integers: see `held_dtype`.
+    return lax.optimization_barrier(lax.bitcast_convert_type(x, dtype))
 
 
 def hand_back(x: Array, dtype: Any) -> Array:
@@ -165,7 +166,7 @@ def hand_back(x: Array, dtype: Any) -> Array:
         return x
     if dtype == np.bool_ or x.dtype.itemsize != dtype.itemsize:
         return x.astype(dtype)
-    return lax.bitcast_convert_type(x, dtype)
+    return lax.bitcast_convert_type(lax.optimization_barrier(x), dtype)
 
 
 def padded(x: Array, blocks: Blocks | None, element: str) -> Array:

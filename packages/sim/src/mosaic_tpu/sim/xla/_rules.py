@@ -22,12 +22,14 @@ class Rule:
         pure: whether an op without users can be left out.
         view: whether its result is a view of its first operand.
         writes: the memrefs it writes to.
+        moves: whether it only moves elements: it gets and makes them as they are held (`held_dtype`).
     """
 
     apply: Apply
     pure: bool = True
     view: bool = False
     writes: Writes | None = None
+    moves: bool = False
 
 
 #: By the op's name.
@@ -45,12 +47,14 @@ UNSUPPORTED: Final[dict[str, str]] = {
 }
 
 
-def rule(*names: str, pure: bool = True, view: bool = False, writes: Writes | None = None) -> Callable[[Apply], Apply]:
+def rule(
+    *names: str, pure: bool = True, view: bool = False, writes: Writes | None = None, moves: bool = False
+) -> Callable[[Apply], Apply]:
     """Register the decorated function as the rule of ops."""
 
     def register(apply: Apply) -> Apply:
         for name in names:
-            RULES[name] = Rule(apply, pure and writes is None, view, writes)
+            RULES[name] = Rule(apply, pure and writes is None, view, writes, moves)
         return apply
 
     return register

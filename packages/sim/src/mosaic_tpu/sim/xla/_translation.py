@@ -10,7 +10,7 @@ import numpy as np
 from mosaic_tpu.sim._module import Block, Module, Operation, Value
 from mosaic_tpu.sim._types import Type
 from mosaic_tpu.sim.errors import UnsupportedOpError
-from mosaic_tpu.sim.xla._elements import Array, dtype_of, is_static
+from mosaic_tpu.sim.xla._elements import Array, dtype_of, held_dtype, hold, is_static, unhold
 from mosaic_tpu.sim.xla._ranges import Ranges
 from mosaic_tpu.sim.xla._rules import RULES, UNSUPPORTED
 from mosaic_tpu.sim.xla._untyped import jnp, lax
@@ -41,12 +41,12 @@ def either(a: Any, b: Any) -> Any:
 
 
 def materialise(found: Any, of: Type) -> Array:
-    """A value as an array of its type: splats are spread, numbers get their dtype."""
+    """A value as an array of its type, held: splats are spread, numbers get their dtype."""
     dtype = dtype_of(of.element)
     if is_static(found):
-        number = np.asarray(found).astype(dtype)
+        number = hold(np.asarray(found).astype(dtype))
         return lax.full(of.shape, number) if of.shape else number
-    return np.asarray(found, dtype) if type(found) is np.ndarray else found  # a dense constant, or traced
+    return np.asarray(found, held_dtype(of.element)) if type(found) is np.ndarray else found  # a constant, or traced
 
 
 class Translation:
@@ -55,7 +55,7 @@ class Translation:
     Attributes:
         module: what is translated.
         checks: whether undefined behaviour is flagged.
-        values: what each value is: a Python or NumPy number (a splat, for a vector), an array or a view.
+        values: what each value is: a Python or NumPy number (a splat, for a vector), an array as it is held, or a view.
         memory: what each root holds.
         flag: 0, or the number after that of the first op that went wrong.
         when: under which condition the ops that are being translated take effect.
@@ -74,6 +74,7 @@ class Translation:
         self.bounds: tuple[Index, ...] = ()
         self.counts = any(op.name == "tpu.sem_read" for f in module.functions.values() for op in f.operation.walk())
         self.ranges = Ranges()
+        self._moves = False
         self._leaves: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._flagged: dict[int, Any] = {}
 
@@ -84,8 +85,11 @@ class Translation:
         return self.values[value]
 
     def array(self, value: Value) -> Array:
-        """What a value is, as an array of its type."""
-        return materialise(self.values[value], value.type)
+        """What a value is, as an array of its type; as it is held for a rule that moves elements."""
+        return self._seen(materialise(self.values[value], value.type), value.type.element)
+
+    def _seen(self, x: Array, element: str) -> Array:
+        return x if self._moves else unhold(x, element)
 
     def index(self, value: Value) -> Index:
         """A position: a Python int or a traced scalar."""
@@ -111,11 +115,15 @@ class Translation:
         rule = RULES[op.name]
         if rule.pure and op.results and not any(r.users for r in op.results):
             return
-        made = rule.apply(self, op)
+        saved, self._moves = self._moves, rule.moves
+        try:
+            made = rule.apply(self, op)
+        finally:
+            self._moves = saved
         if len(op.results) == 1:
-            self.values[op.results[0]] = made
+            self.values[op.results[0]] = hold(made)
         elif op.results:
-            self.values.update(zip(op.results, made, strict=True))
+            self.values.update(zip(op.results, map(hold, made), strict=True))
 
     def region(
         self, body: Callable[[], list[Any]], memory: dict[Root, Array], flag: Any
@@ -189,12 +197,12 @@ class Translation:
     def load(self, op: Operation, view: View) -> Array:
         """What a view shows now."""
         self._check_bounds(op, view)
-        return read(self.memory[view.root], view.steps)
+        return self._seen(read(self.memory[view.root], view.steps), view.element)
 
     def store(self, op: Operation, view: View, value: Array, mask: Any = True) -> None:
         """Write all of a view, or what is under the mask."""
         self._check_bounds(op, view)
-        array = self.memory[view.root]
+        array, value = self.memory[view.root], hold(value)
         mask = self._effective(mask, view.shape)
         if mask is not True:
             value = lax.select(mask, value, read(array, view.steps))

@@ -307,7 +307,7 @@ def _compare_floats(t: Translation, op: Operation) -> Any:
     return lax.bitwise_and(found, ordered) if compute is lax.ne else found
 
 
-@rule("arith.select")
+@rule("arith.select", moves=True)
 def _select(t: Translation, op: Operation) -> Any:
     condition, yes, no = map(t.get, op.operands)
     if is_static(condition):

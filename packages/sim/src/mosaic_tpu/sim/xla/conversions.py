@@ -10,7 +10,7 @@ import numpy as np
 from mosaic_tpu.sim._module import Operation
 from mosaic_tpu.sim._types import Type
 from mosaic_tpu.sim.errors import UnsupportedOpError
-from mosaic_tpu.sim.xla._elements import Array, dtype_of, is_static, narrow, to_unsigned, widen
+from mosaic_tpu.sim.xla._elements import Array, dtype_of, held_dtype, is_static, narrow, to_unsigned, widen
 from mosaic_tpu.sim.xla._rules import rule
 from mosaic_tpu.sim.xla._translation import Translation
 from mosaic_tpu.sim.xla._untyped import jnp, lax
@@ -181,8 +181,8 @@ def _saturated(x: Array, of: Type, *, signed: bool) -> Array:
     return made.astype(dtype) if bits < 8 else lax.bitcast_convert_type(made, dtype)
 
 
-@rule("arith.bitcast")
+@rule("arith.bitcast", moves=True)
 def _bitcast(t: Translation, op: Operation) -> Any:
-    dtype = dtype_of(op.result.type.element)
+    dtype = held_dtype(op.result.type.element)
     x = t.array(op.operands[0])
     return x if x.dtype == dtype else lax.bitcast_convert_type(x, dtype)

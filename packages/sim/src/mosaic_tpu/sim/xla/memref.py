@@ -15,14 +15,14 @@ from mosaic_tpu.sim.xla._translation import Translation
 from mosaic_tpu.sim.xla._views import filled
 
 
-@rule("memref.load")
+@rule("memref.load", moves=True)
 def _load(t: Translation, op: Operation) -> Any:
     base, *indices = op.operands
     view = t.slice(t.view(base), [t.index(i) for i in indices], (1,) * len(indices))
     return t.load(op, view.squeeze(()))
 
 
-@rule("memref.store", writes=lambda op: (op.operands[1],))
+@rule("memref.store", writes=lambda op: (op.operands[1],), moves=True)
 def _store(t: Translation, op: Operation) -> Any:
     value, base, *indices = op.operands
     view = t.slice(t.view(base), [t.index(i) for i in indices], (1,) * len(indices))

@@ -45,18 +45,18 @@ def _same(t: Translation, op: Operation) -> Any:
 # --- data movement -------------------------------------------------------------------------------------------------
 
 
-@rule("tpu.concatenate")
+@rule("tpu.concatenate", moves=True)
 def _concatenate(t: Translation, op: Operation) -> Any:
     return lax.concatenate([t.array(v) for v in op.operands], op.attributes.integer("dimension"))
 
 
-@rule("tpu.repeat")
+@rule("tpu.repeat", moves=True)
 def _repeat(t: Translation, op: Operation) -> Any:
     x = t.array(op.operands[0])
     return lax.concatenate([x] * op.attributes.integer("times"), op.attributes.integer("dimension"))
 
 
-@rule("tpu.broadcast_in_sublanes")
+@rule("tpu.broadcast_in_sublanes", moves=True)
 def _broadcast_in_sublanes(t: Translation, op: Operation) -> Any:
     """Sublane i holds lane ``lane + i`` of a register whose sublanes are equal; past the lanes, anything."""
     x, shape = t.array(op.operands[0]), op.result.type.shape
@@ -66,7 +66,7 @@ def _broadcast_in_sublanes(t: Translation, op: Operation) -> Any:
     return spread(lax.expand_dims(x[0, places], (1,)), shape)
 
 
-@rule("tpu.dynamic_rotate", "tpu.rotate")
+@rule("tpu.dynamic_rotate", "tpu.rotate", moves=True)
 def _rotate(t: Translation, op: Operation) -> Any:
     x = t.array(op.operands[0])
     dimension = op.attributes.integer("dimension")
@@ -81,7 +81,7 @@ def _rotate(t: Translation, op: Operation) -> Any:
     return jnp.take_along_axis(x, jnp.mod(place, np.int32(size)), dimension)
 
 
-@rule("tpu.dynamic_gather")
+@rule("tpu.dynamic_gather", moves=True)
 def _dynamic_gather(t: Translation, op: Operation) -> Any:
     """Indices count over the dimensions collapsed, modulo their size."""
     source, indices = (jnp.asarray(t.array(v)) for v in op.operands)
@@ -94,13 +94,13 @@ def _dynamic_gather(t: Translation, op: Operation) -> Any:
     return source.at[tuple(places)].get(mode="promise_in_bounds")
 
 
-@rule("tpu.gather")
+@rule("tpu.gather", moves=True)
 def _gather(t: Translation, op: Operation) -> Any:
     indices = np.array(op.attributes.integers("indices"), np.int32)
     return jnp.take(t.array(op.operands[0]), indices, op.attributes.integer("dimension"))
 
 
-@rule("tpu.sublane_shuffle")
+@rule("tpu.sublane_shuffle", moves=True)
 def _sublane_shuffle(t: Translation, op: Operation) -> Any:
     rows = lax.concatenate([t.array(v) for v in op.operands], 0)
     return rows[np.array(op.attributes.integers("pattern"))]
@@ -109,7 +109,7 @@ def _sublane_shuffle(t: Translation, op: Operation) -> Any:
 # --- bits ----------------------------------------------------------------------------------------------------------
 
 
-@rule("tpu.bitcast", "tpu.bitcast_vreg")
+@rule("tpu.bitcast", "tpu.bitcast_vreg", moves=True)
 def _bitcast(t: Translation, op: Operation) -> Any:
     return reinterpret(t.array(op.operands[0]), op.operands[0].type.element, op.result.type.element)
 

@@ -37,7 +37,7 @@ def _touched(op: Operation) -> tuple[Value, ...]:
     return (*segments[1], *segments[2], *segments[3])
 
 
-@rule("tpu.enqueue_dma", writes=_touched)
+@rule("tpu.enqueue_dma", writes=_touched, moves=True)
 def _enqueue(t: Translation, op: Operation) -> Any:
     source, target, source_semaphore, target_semaphore = _parts(op)
     view = t.view(target)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mosaic_tpu.sim._module import Operation, Value
 from mosaic_tpu.sim.errors import UnsupportedOpError
-from mosaic_tpu.sim.xla._elements import Array
+from mosaic_tpu.sim.xla._elements import Array, hold, unhold
 from mosaic_tpu.sim.xla._rules import rule
 from mosaic_tpu.sim.xla._translation import Translation
 from mosaic_tpu.sim.xla._untyped import lax
@@ -66,7 +66,9 @@ def _store(
     view = _span(t, t.view(base), starts, value.type.shape, strides)
     array = t.array(value)
     if op.attributes.boolean("add"):
-        array = lax.add(array, _load_again(t, op, view, strides))
+        before = _load_again(t, op, view, strides)
+        element = value.type.element
+        array = hold(lax.add(unhold(array, element), unhold(before, element)))
     if view.shape != value.type.shape:
         gaps = [(0, 0, s - 1) for s in strides]
         touched = lax.pad(np.ones(array.shape, np.bool_) if mask is True else mask, np.bool_(False), gaps)
@@ -83,32 +85,32 @@ def _strides(op: Operation, rank: int) -> tuple[int, ...]:
     return op.attributes.integers("strides") or (1,) * rank
 
 
-@rule("tpu.strided_load")
+@rule("tpu.strided_load", moves=True)
 def _strided_load(t: Translation, op: Operation) -> Any:
     starts = op.operands[1:]
     return _load(t, op, starts, _strides(op, len(starts)))
 
 
-@rule("tpu.strided_store", writes=lambda op: (op.operands[1],))
+@rule("tpu.strided_store", writes=lambda op: (op.operands[1],), moves=True)
 def _strided_store(t: Translation, op: Operation) -> Any:
     value, base, *starts = op.operands
     _store(t, op, value, base, starts, _strides(op, len(starts)), True)
 
 
-@rule("tpu.vector_load")
+@rule("tpu.vector_load", moves=True)
 def _vector_load(t: Translation, op: Operation) -> Any:
     _, starts, masks = op.segments()
     found = _load(t, op, starts, _strides(op, len(starts)))
     return lax.select(t.array(masks[0]), found, lax.full_like(found, 0)) if masks else found
 
 
-@rule("tpu.vector_store", writes=lambda op: (op.operands[1],))
+@rule("tpu.vector_store", writes=lambda op: (op.operands[1],), moves=True)
 def _vector_store(t: Translation, op: Operation) -> Any:
     (value,), (base,), starts, masks = op.segments()
     _store(t, op, value, base, starts, _strides(op, len(starts)), t.array(masks[0]) if masks else True)
 
 
-@rule("tpu.load")
+@rule("tpu.load", moves=True)
 def _sublane_load(t: Translation, op: Operation) -> Any:
     """Sublanes that the mask leaves out are zero."""
     starts = op.operands[1:]
@@ -119,7 +121,7 @@ def _sublane_load(t: Translation, op: Operation) -> Any:
     return found if mask.all() else lax.select(_by_sublane(mask, shape), found, lax.full_like(found, 0))
 
 
-@rule("tpu.store", writes=lambda op: (op.operands[1],))
+@rule("tpu.store", writes=lambda op: (op.operands[1],), moves=True)
 def _sublane_store(t: Translation, op: Operation) -> Any:
     (value,), (base,), starts, masks = op.segments()
     shape = value.type.shape

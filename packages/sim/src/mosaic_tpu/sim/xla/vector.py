@@ -10,7 +10,7 @@ import numpy as np
 from mosaic_tpu.sim._module import Operation
 from mosaic_tpu.sim._types import DYNAMIC
 from mosaic_tpu.sim.errors import UnsupportedOpError
-from mosaic_tpu.sim.xla._elements import Array, dtype_of, in_bytes, is_static, narrow, to_unsigned, widen
+from mosaic_tpu.sim.xla._elements import Array, dtype_of, held_dtype, in_bytes, is_static, narrow, to_unsigned, widen
 from mosaic_tpu.sim.xla._rules import rule
 from mosaic_tpu.sim.xla._translation import Translation
 from mosaic_tpu.sim.xla._untyped import jnp, lax
@@ -18,14 +18,14 @@ from mosaic_tpu.sim.xla._untyped import jnp, lax
 # --- loads and stores ----------------------------------------------------------------------------------------------
 
 
-@rule("vector.load")
+@rule("vector.load", moves=True)
 def _load(t: Translation, op: Operation) -> Any:
     base, *indices = op.operands
     view = t.slice(t.view(base), [t.index(i) for i in indices], _padded(op.result.type.shape, len(indices)))
     return t.load(op, view.reshape(op.result.type.shape))
 
 
-@rule("vector.store", writes=lambda op: (op.operands[1],))
+@rule("vector.store", writes=lambda op: (op.operands[1],), moves=True)
 def _store(t: Translation, op: Operation) -> Any:
     value, base, *indices = op.operands
     view = t.slice(t.view(base), [t.index(i) for i in indices], _padded(value.type.shape, len(indices)))
@@ -37,7 +37,7 @@ def _padded(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
     return (1,) * (rank - len(shape)) + shape
 
 
-@rule("vector.maskedload")
+@rule("vector.maskedload", moves=True)
 def _masked_load(t: Translation, op: Operation) -> Any:
     base, *indices = op.operands[:-2]
     shape = op.result.type.shape
@@ -45,7 +45,7 @@ def _masked_load(t: Translation, op: Operation) -> Any:
     return lax.select(t.array(op.operands[-2]), t.load(op, view.reshape(shape)), t.array(op.operands[-1]))
 
 
-@rule("vector.maskedstore", writes=lambda op: (op.operands[0],))
+@rule("vector.maskedstore", writes=lambda op: (op.operands[0],), moves=True)
 def _masked_store(t: Translation, op: Operation) -> Any:
     base, *indices = op.operands[:-2]
     mask, value = op.operands[-2:]
@@ -56,7 +56,7 @@ def _masked_store(t: Translation, op: Operation) -> Any:
 # --- shapes --------------------------------------------------------------------------------------------------------
 
 
-@rule("vector.broadcast", "vector.splat")
+@rule("vector.broadcast", "vector.splat", moves=True)
 def _broadcast(t: Translation, op: Operation) -> Any:
     found = t.get(op.operands[0])
     return found if is_static(found) else spread(t.array(op.operands[0]), op.result.type.shape)
@@ -69,23 +69,23 @@ def spread(x: Array, shape: tuple[int, ...]) -> Array:
     return lax.broadcast_in_dim(x, shape, range(len(shape) - np.ndim(x), len(shape)))
 
 
-@rule("vector.shape_cast", "tpu.reshape")
+@rule("vector.shape_cast", "tpu.reshape", moves=True)
 def _shape_cast(t: Translation, op: Operation) -> Any:
     found = t.get(op.operands[0])
     return found if is_static(found) else lax.reshape(t.array(op.operands[0]), op.result.type.shape)
 
 
-@rule("vector.transpose", "tpu.transpose")
+@rule("vector.transpose", "tpu.transpose", moves=True)
 def _transpose(t: Translation, op: Operation) -> Any:
     found = t.get(op.operands[0])
     return found if is_static(found) else lax.transpose(t.array(op.operands[0]), op.attributes.integers("permutation"))
 
 
-@rule("vector.bitcast")
+@rule("vector.bitcast", moves=True)
 def _bitcast(t: Translation, op: Operation) -> Any:
     """Packed along the last dimension, unlike ``tpu.bitcast``."""
     source, target = op.operands[0].type, op.result.type
-    dtype = dtype_of(target.element)
+    dtype = held_dtype(target.element)
     x = t.array(op.operands[0])
     if source.bits < target.bits:
         factor = target.bits // source.bits
@@ -96,7 +96,7 @@ def _bitcast(t: Translation, op: Operation) -> Any:
 # --- parts ---------------------------------------------------------------------------------------------------------
 
 
-@rule("vector.extract")
+@rule("vector.extract", moves=True)
 def _extract(t: Translation, op: Operation) -> Any:
     found = t.get(op.operands[0])
     if is_static(found):
@@ -107,7 +107,7 @@ def _extract(t: Translation, op: Operation) -> Any:
     return lax.reshape(part, op.result.type.shape)
 
 
-@rule("vector.insert")
+@rule("vector.insert", moves=True)
 def _insert(t: Translation, op: Operation) -> Any:
     value, x = t.array(op.operands[0]), t.array(op.operands[1])
     starts, sizes = _position(t, op, op.operands[2:], x.shape)
@@ -126,7 +126,7 @@ def _position(
     return whole, (1,) * len(starts) + shape[len(starts) :]
 
 
-@rule("vector.extract_strided_slice")
+@rule("vector.extract_strided_slice", moves=True)
 def _extract_slice(t: Translation, op: Operation) -> Any:
     found = t.get(op.operands[0])
     if is_static(found):
@@ -139,7 +139,7 @@ def _extract_slice(t: Translation, op: Operation) -> Any:
     return lax.slice(x, starts, [*limits, *(x.shape[d] for d in rest)], [*strides, *(1 for _ in rest)])
 
 
-@rule("vector.insert_strided_slice")
+@rule("vector.insert_strided_slice", moves=True)
 def _insert_slice(t: Translation, op: Operation) -> Any:
     value, x = map(t.array, op.operands)
     if any(s != 1 for s in op.attributes.integers("strides")):
@@ -149,31 +149,31 @@ def _insert_slice(t: Translation, op: Operation) -> Any:
     return lax.dynamic_update_slice(x, value, [np.int32(o) for o in offsets], allow_negative_indices=False)
 
 
-@rule("vector.from_elements")
+@rule("vector.from_elements", moves=True)
 def _from_elements(t: Translation, op: Operation) -> Any:
     return jnp.stack([jnp.asarray(t.array(v)) for v in op.operands]).reshape(op.result.type.shape)
 
 
-@rule("vector.to_elements")
+@rule("vector.to_elements", moves=True)
 def _to_elements(t: Translation, op: Operation) -> Any:
     flat = t.array(op.operands[0]).reshape(-1)
     found = tuple(flat[i] for i in range(len(op.results)))
     return found[0] if len(found) == 1 else found
 
 
-@rule("vector.shuffle")
+@rule("vector.shuffle", moves=True)
 def _shuffle(t: Translation, op: Operation) -> Any:
     """Rows of two vectors by number; -1 is any."""
     rows = lax.concatenate([jnp.atleast_1d(t.array(v)) for v in op.operands], 0)
     return rows[np.maximum(np.array(op.attributes.integers("mask")), 0)]
 
 
-@rule("vector.interleave")
+@rule("vector.interleave", moves=True)
 def _interleave(t: Translation, op: Operation) -> Any:
     return jnp.stack([t.array(v) for v in op.operands], -1).reshape(op.result.type.shape)
 
 
-@rule("vector.deinterleave")
+@rule("vector.deinterleave", moves=True)
 def _deinterleave(t: Translation, op: Operation) -> Any:
     x = t.array(op.operands[0])
     return tuple(lax.slice_in_dim(x, i, None, 2, -1) for i in range(2))
