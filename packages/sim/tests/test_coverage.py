@@ -52,6 +52,12 @@ def test_the_lowering_is_read() -> None:
     assert len(_called()) > 100
 
 
+def test_the_fast_engine_runs_nothing_that_the_reference_refuses() -> None:
+    """Else nobody could check it, and silence of the one would be an error of the other."""
+    assert [row.op for row in coverage() if row.xla and not row.numpy] == []
+    assert coverage()["tpu.matmul_pop"].xla is False
+
+
 @pytest.mark.parametrize("name", sorted(_called()))
 def test_what_pallas_emits_has_a_rule_or_a_reason(name: str) -> None:
     row = coverage()[name]

@@ -186,7 +186,6 @@ SAME: Final = {
     "vector.splat": "vector.broadcast",
     "tpu.reshape": "vector.shape_cast",
     "tpu.transpose": "vector.transpose",
-    "tpu.bitcast_vreg": "tpu.bitcast",
     "tpu.rotate": "tpu.dynamic_rotate",
 }
 #: Rules without a case, and why.

@@ -23,8 +23,10 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm, make_group_metadata
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
+from mosaic_tpu.sim import simulate
 from mosaic_tpu.sim._program import KernelCall, calls_of, run_program
-from mosaic_tpu.sim.errors import InputError, ModuleFormatError, UnsupportedOpError
+from mosaic_tpu.sim.errors import InputError, MissingJaxError, ModuleFormatError, UnsupportedOpError
+from packages.sim.tests.rules_kit import kernel
 
 BODY = base64.b64encode(b"body").decode()
 CONFIG = json.dumps({"custom_call_config": {"body": BODY}}).replace('"', "\\22")
@@ -220,6 +222,23 @@ def test_only_ops_that_compute_need_jax() -> None:
 
     assert ran(plain) == "[1, 2] [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]] False"
     assert ran(adds) == "[1, 2] [[0.0, 2.0], [4.0, 6.0], [8.0, 10.0]] True"
+
+
+def test_without_jax_the_error_says_what_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)  # an import of it fails
+    around = program(
+        "(%x: tensor<6xf32>) -> tensor<6xf32>",
+        """%0 = stablehlo.negate %x : tensor<6xf32>
+        %1 = stablehlo.custom_call @tpu_custom_call(%0) CALL : (tensor<6xf32>) -> tensor<6xf32>
+        return %1 : tensor<6xf32>""",
+    )
+    with pytest.raises(MissingJaxError, match="around its kernels needs JAX"):
+        run_program(around, [np.zeros(6, np.float32)], same)
+    for name in [n for n in sys.modules if n.startswith("mosaic_tpu.sim.xla")]:
+        monkeypatch.delitem(sys.modules, name)
+    module = kernel(["%o: memref<8x128xf32, #tpu.memory_space<vmem>>"], "")
+    with pytest.raises(MissingJaxError, match="fast engine needs JAX"):
+        simulate(module, engine="xla", outputs=[((8, 128), np.float32)])
 
 
 def test_the_kernel_is_given_its_operands_in_order() -> None:

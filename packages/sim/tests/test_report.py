@@ -36,7 +36,7 @@ KEYS = {
     "unwritten",
     "op_counts",
 }
-HAZARD_KEYS = {"kind", "summary", "op", "location", "buffer", "device", "seed", "related", "hint"}
+HAZARD_KEYS = {"kind", "summary", "op", "location", "buffer", "device", "step", "seed", "related", "hint"}
 
 
 def staged(x: Any, o: Any, scratch: Any, semaphore: Any) -> None:
@@ -159,6 +159,45 @@ def test_hazards_are_gathered_in_the_json_form_and_the_print() -> None:
     assert "test_report.py:" in text
     with pytest.raises(errors.ReadBeforeWaitError):
         report.raise_for_hazards()
+
+
+def late(x: Any, o: Any, scratch: Any, semaphore: Any) -> None:
+    """Reads too early in its third step only."""
+    step = pl.program_id(0)
+    fetch = pltpu.make_async_copy(x.at[pl.ds(step * 8, 8)], scratch, semaphore)
+    fetch.start()
+
+    @pl.when(step != 2)
+    def wait() -> None:
+        fetch.wait()
+
+    o[...] = scratch[...]
+
+    @pl.when(step == 2)
+    def wait_late() -> None:
+        fetch.wait()
+
+
+def test_a_hazard_tells_the_grid_step() -> None:
+    (hazard,) = report_of(late, collect=True).hazards
+    assert hazard.step == "(2,)"
+    assert "  grid step: (2,)\n" in str(hazard)
+    of_every_step, after_the_last = report_of(unfinished, collect=True, allow_unwritten=True).hazards
+    assert (of_every_step.step, after_the_last.step) == ("(0,)", None)
+
+
+def test_a_hazard_of_a_kernel_without_a_grid_has_no_step() -> None:
+    call = pl.pallas_call(
+        unfinished,
+        grid=(1,),
+        in_specs=[HBM],
+        out_specs=pl.BlockSpec(TILE, lambda i: (i, 0)),
+        out_shape=jax.ShapeDtypeStruct(TILE, X.dtype),
+        scratch_shapes=[pltpu.VMEM(TILE, jnp.float32), DMA],
+    )
+    (hazard,) = simulate(lowered(call, X[:8]), X[:8], collect=True).hazards
+    assert hazard.step is None
+    assert "grid step" not in str(hazard)
 
 
 def test_the_print_of_a_clean_run() -> None:

@@ -69,7 +69,7 @@ def simulate(
         A `Report`.
 
     Raises:
-        SimulationError: JAX is not installed, and the engine or a program needs it.
+        MissingJaxError: the engine or a program needs JAX, and it is not installed.
         ModuleFormatError: the source is no Mosaic module.
         UnsupportedOpError: the engine has no rule for an op.
         InputError: the arrays or options do not fit.

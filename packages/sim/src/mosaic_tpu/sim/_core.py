@@ -47,6 +47,7 @@ class Core:
         self.tick = machine.tick
         self.random: Any = None
         self.grid: tuple[int, ...] = ()
+        self.step: tuple[int, ...] | None = None
         self.mxus: dict[int, Any] = {}
 
     # --- the run -----------------------------------------------------------------------------------------------------

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from mosaic_tpu.sim import rules as rules
 from mosaic_tpu.sim._registry import RULES, UNSUPPORTED
 from mosaic_tpu.sim.errors import InputError
-
-#: They end a region, and are run with the op around it.
-_TERMINATORS: Final = {"func.return", "scf.condition", "scf.yield", "tpu.yield"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +81,7 @@ def _fast() -> tuple[set[str], dict[str, str]] | None:
         from mosaic_tpu.sim import xla
     except ImportError:
         return None
-    return {*xla.RULES, *_TERMINATORS}, dict(xla.UNSUPPORTED)
+    return {*xla.RULES, *xla.TERMINATORS}, xla.UNSUPPORTED
 
 
 def _row(name: str, fast: tuple[set[str], dict[str, str]] | None) -> Row:

@@ -16,6 +16,7 @@ from mosaic_tpu.sim.errors import (
     HazardError,
     InternalError,
     KernelAssertionError,
+    MissingJaxError,
     OutOfBoundsError,
     SimulationError,
     UndefinedResultError,
@@ -28,7 +29,7 @@ def run_fast(
     """The outputs, and what the run flagged first.
 
     Raises:
-        SimulationError: JAX is not installed.
+        MissingJaxError: JAX is not installed.
         UnsupportedOpError: an op has no rule, or another device is involved.
         InputError: the arrays do not fit.
     """
@@ -59,7 +60,7 @@ def _engine() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "jax":
             raise
-        raise SimulationError("the fast engine needs JAX", op="simulate", hint="pip install jax") from None
+        raise MissingJaxError("the fast engine needs JAX", op="simulate") from None
     return run_xla
 
 

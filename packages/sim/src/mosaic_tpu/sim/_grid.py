@@ -207,6 +207,7 @@ def run_grid(core: Core, body: Body, waits: bool, order: Iterator[Index], holder
     following = next(order, None)
     while (ids := following) is not None:
         tick()
+        core.step = ids
         following = next(order, None)
         for window in (*inputs, *outputs):
             yield from window.before(core, ids, following)
@@ -218,6 +219,7 @@ def run_grid(core: Core, body: Body, waits: bool, order: Iterator[Index], holder
             body(core, *ids, *arguments)
         for window in outputs:
             window.after(core, following)
+    core.step = None
     for window in (*inputs, *outputs):
         if window.queued:
             for slot in range(len(window.slots)):

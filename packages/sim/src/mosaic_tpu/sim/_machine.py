@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Generator
@@ -108,6 +109,8 @@ class Machine:
         error.location = error.location or self.first_line(op or self.module.kernel.operation)
         if core is not None and self.several:
             error.device = error.device or core.name
+        if core is not None and core.step is not None and math.prod(core.grid) != 1:
+            error.step = str(core.step)
         if self.doubts and error.related is None:
             number, what = next(iter(self.doubts.items()))
             line = self.module.line(self.module.operations[number]) or "an unknown line"

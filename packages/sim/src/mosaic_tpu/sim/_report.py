@@ -142,7 +142,7 @@ class Report:
 
 
 def _hazard(hazard: HazardError) -> dict[str, Any]:
-    names = ("summary", "op", "location", "buffer", "device", "seed", "related", "hint")
+    names = ("summary", "op", "location", "buffer", "device", "step", "seed", "related", "hint")
     return {"kind": type(hazard).__name__, **{n: getattr(hazard, n) for n in names}}
 
 

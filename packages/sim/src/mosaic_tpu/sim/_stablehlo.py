@@ -24,6 +24,8 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
+from mosaic_tpu.sim.errors import MissingJaxError
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 open_ir: Final = cast("Any", ir)
@@ -89,9 +91,13 @@ def compiled(module: bytes) -> Callable[[Sequence[Array]], list[Array]]:
     """The module's ``main`` as a function of NumPy arrays, compiled by XLA for this machine's CPU.
 
     Raises:
+        MissingJaxError: JAX is not installed.
         RuntimeError: XLA refuses it.
     """
-    import jax
+    try:
+        import jax
+    except ModuleNotFoundError:
+        raise MissingJaxError("what a program computes around its kernels needs JAX", op="simulate") from None
     from jaxlib import xla_client
 
     open_jax, xla = cast("Any", jax), cast("Any", xla_client)

@@ -19,6 +19,7 @@ class SimulationError(Exception):
         hint: what to do next.
         buffer: the buffer or semaphore concerned, ``"x_vmem (vmem f32[8, 128])"``.
         device: ``"device 1"`` or ``"device 1, core 0"``, where there are several.
+        step: ``"(0, 3)"``, the grid indices of the step in which it was first seen, where there are several.
         seed: of the schedule.
         related: another place that matters: ``"the DMA was started by tpu.enqueue_dma at file.py:9"``.
     """
@@ -34,6 +35,7 @@ class SimulationError(Exception):
         hint: str | None = None,
         buffer: str | None = None,
         device: str | None = None,
+        step: str | None = None,
         seed: int | None = None,
         related: str | None = None,
     ) -> None:
@@ -43,6 +45,7 @@ class SimulationError(Exception):
         self.hint = hint or self.default_hint
         self.buffer = buffer
         self.device = device
+        self.step = step
         self.seed = seed
         self.related = related
         super().__init__(summary)
@@ -53,6 +56,7 @@ class SimulationError(Exception):
             "at": self.location,
             "buffer": self.buffer,
             "where": self.device,
+            "grid step": self.step,
             "related": self.related,
             "seed": None if self.seed is None else str(self.seed),
             "hint": self.hint,
@@ -67,6 +71,12 @@ def _rebuild(cls: type[SimulationError], summary: str, facts: dict[str, object])
     error = cls(summary)
     vars(error).update(facts)
     return error
+
+
+class MissingJaxError(SimulationError, ImportError):
+    """Part of a run needs JAX, and it is not installed."""
+
+    default_hint = "pip install jax"
 
 
 # --- what was handed in ------------------------------------------------------------------------------------------

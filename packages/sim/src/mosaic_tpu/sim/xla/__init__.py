@@ -9,54 +9,21 @@ also makes one fused multiply-add of a product and a sum of f32, which the refer
 may lose a NaN in a maximum over many elements.
 """
 
-from __future__ import annotations
-
-from mosaic_tpu.sim.xla import (
-    arith as _arith,
-)
-from mosaic_tpu.sim.xla import (
-    cf as _cf,
-)
-from mosaic_tpu.sim.xla import (
-    conversions as _conversions,
-)
-from mosaic_tpu.sim.xla import (
-    func as _func,
-)
-from mosaic_tpu.sim.xla import (
-    math as _math,
-)
-from mosaic_tpu.sim.xla import (
-    memref as _memref,
-)
-from mosaic_tpu.sim.xla import (
-    scf as _scf,
-)
-from mosaic_tpu.sim.xla import (
-    tpu_data as _tpu_data,
-)
-from mosaic_tpu.sim.xla import (
-    tpu_debug as _tpu_debug,
-)
-from mosaic_tpu.sim.xla import (
-    tpu_dma as _tpu_dma,
-)
-from mosaic_tpu.sim.xla import (
-    tpu_matmul as _tpu_matmul,
-)
-from mosaic_tpu.sim.xla import (
-    tpu_memory as _tpu_memory,
-)
-from mosaic_tpu.sim.xla import (
-    vector as _vector,
-)
+from mosaic_tpu.sim.xla import arith as arith
+from mosaic_tpu.sim.xla import cf as cf
+from mosaic_tpu.sim.xla import conversions as conversions
+from mosaic_tpu.sim.xla import func as func
+from mosaic_tpu.sim.xla import math as math
+from mosaic_tpu.sim.xla import memref as memref
+from mosaic_tpu.sim.xla import scf as scf
+from mosaic_tpu.sim.xla import tpu_data as tpu_data
+from mosaic_tpu.sim.xla import tpu_debug as tpu_debug
+from mosaic_tpu.sim.xla import tpu_dma as tpu_dma
+from mosaic_tpu.sim.xla import tpu_matmul as tpu_matmul
+from mosaic_tpu.sim.xla import tpu_memory as tpu_memory
+from mosaic_tpu.sim.xla import vector as vector
 from mosaic_tpu.sim.xla._rules import RULES, UNSUPPORTED, Rule
 from mosaic_tpu.sim.xla._run import XlaResult, run_xla, translate
+from mosaic_tpu.sim.xla._translation import TERMINATORS
 
-__all__ = ["RULES", "UNSUPPORTED", "Rule", "XlaResult", "run_xla", "translate"]
-
-#: Imported for the rules they register.
-_DIALECTS = (
-    _arith, _cf, _conversions, _func, _math, _memref, _scf, _tpu_data, _tpu_debug, _tpu_dma, _tpu_matmul, _tpu_memory,
-    _vector,
-)  # fmt: skip
+__all__ = ["RULES", "TERMINATORS", "UNSUPPORTED", "Rule", "XlaResult", "run_xla", "translate"]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mosaic_tpu.sim import _registry
+from mosaic_tpu.sim import rules as rules
 from mosaic_tpu.sim._module import Operation, Value
 
 #: A function of the translation and an op, that returns nothing, the op's only result, or a tuple of its results.
@@ -34,11 +36,11 @@ class Rule:
 
 #: By the op's name.
 RULES: Final[dict[str, Rule]] = {}
-#: Ops of Pallas's TensorCore lowering that have no rule here, and why.
+#: Ops that have no rule here, and why: those that the reference engine has none for, and more.
 UNSUPPORTED: Final[dict[str, str]] = {
+    **_registry.UNSUPPORTED,
     "tpu.prng_set_seed_32": "the hardware's random bits are not specified",
     "tpu.prng_random_bits": "the hardware's random bits are not specified",
-    "tpu.shared_memref_slice": "it belongs to the SparseCore",
     "tpu.matmul_push_rhs": "the MXU's registers are not modelled",
     "tpu.matmul_acc_lhs": "the MXU's registers are not modelled",
     "tpu.matmul_pop": "the MXU's registers are not modelled",

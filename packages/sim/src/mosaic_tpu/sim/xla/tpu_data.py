@@ -37,7 +37,7 @@ def _create_mask(t: Translation, op: Operation) -> Any:
     return box(op.result.type.shape, ends[:half], ends[half:])
 
 
-@rule("tpu.relayout", "tpu.mask_cast")
+@rule("tpu.relayout")
 def _same(t: Translation, op: Operation) -> Any:
     return t.get(op.operands[0])
 
@@ -109,7 +109,7 @@ def _sublane_shuffle(t: Translation, op: Operation) -> Any:
 # --- bits ----------------------------------------------------------------------------------------------------------
 
 
-@rule("tpu.bitcast", "tpu.bitcast_vreg", moves=True)
+@rule("tpu.bitcast", moves=True)
 def _bitcast(t: Translation, op: Operation) -> Any:
     return reinterpret(t.array(op.operands[0]), op.operands[0].type.element, op.result.type.element)
 

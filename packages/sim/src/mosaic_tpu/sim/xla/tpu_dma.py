@@ -101,7 +101,7 @@ def _semaphores(t: Translation, op: Operation) -> Any:
     return t.allocate(op.name, of, filled(of.shape, np.int32(0)))
 
 
-@rule("tpu.barrier", "tpu.delay", pure=False)
+@rule("tpu.delay", pure=False)
 def _nothing(t: Translation, op: Operation) -> Any:
     return None
 
