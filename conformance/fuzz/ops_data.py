@@ -16,6 +16,7 @@ from conformance.fuzz.tracked import (
     UNIT,
     Array,
     Tracked,
+    bits_known,
     denormal,
     exact,
     is_float,
@@ -222,11 +223,8 @@ def from_bytes(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _bitcast(x: Tracked, name: str) -> Tracked:
-    """Known where the bits are: of a NaN they are not, and of no zero that was computed."""
     dtype = numpy_dtype(name)
-    known = x.error == 0
-    if is_float(x.dtype):
-        known &= ~np.isnan(wide(x)) & ((x.value != 0) | ~np.signbit(wide(x)))
+    known = bits_known(x)
     if dtype.itemsize == x.dtype.itemsize:
         return Tracked(np.ascontiguousarray(x.value).view(dtype).reshape(x.shape), known_if(known))
     bytes_known = np.repeat(known, x.dtype.itemsize, axis=-2)

@@ -1,7 +1,8 @@
 """Programs computed with NumPy, eagerly: what the engines must give.
 
 Memory is bytes. A byte's address is its place in an array whose rows are one byte each, so that bitcasts of memory move
-nothing; a view is an array of addresses. Each byte knows the error of the element it was written with.
+nothing; a view is an array of addresses. Each byte knows the error of the element it was written with, and whether that
+element's bits are known as well.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from conformance.fuzz.program import (
     While,
     numpy_dtype,
 )
-from conformance.fuzz.tracked import Array, Tracked, exact
+from conformance.fuzz.tracked import Array, Tracked, bits_known, exact
 
 _TAGS: Final = {name: np.int8(n) for n, name in enumerate(DTYPES)}
 _POISON: Final = 0xA5
@@ -59,6 +60,7 @@ class Memory:
         count = int(np.prod(rows))
         self.bytes = np.full(count, _POISON, np.uint8)
         self.error = np.full(count, np.inf)
+        self.sure = np.zeros(count, bool)
         self.tag = np.full(count, _TAGS[type_.dtype])
         self._grouped = _group(np.arange(count).reshape(rows), size)
 
@@ -67,22 +69,33 @@ class Memory:
         return self._grouped[0] if self._rank1 else self._grouped
 
     def load(self, addresses: Array, dtype: str) -> Tracked:
-        """What is there; of elements written as another type, only what is exact."""
+        """What is there; of elements written as another type, only what is known to the bit."""
         found = self.bytes[addresses]
         value = np.ascontiguousarray(found).view(numpy_dtype(dtype)).reshape(addresses.shape[:-1])
         error = self.error[addresses].max(-1)
         same = (self.tag[addresses] == _TAGS[dtype]).all(-1)
-        return Tracked(value, np.where(same | (error == 0), error, np.inf))
+        return Tracked(value, np.where(same | self.sure[addresses].all(-1), error, np.inf))
 
     def store(self, addresses: Array, value: Tracked, dtype: str, mask: Array | None = None) -> None:
         """Write a value, where the mask is true."""
         bytes_ = np.ascontiguousarray(value.value).view(np.uint8).reshape(addresses.shape)
         error = np.broadcast_to(value.error[..., None], addresses.shape)
+        sure = np.broadcast_to(bits_known(value)[..., None], addresses.shape)
         if mask is not None:
-            addresses, bytes_, error = addresses[mask], bytes_[mask], error[mask]
+            addresses, bytes_, error, sure = addresses[mask], bytes_[mask], error[mask], sure[mask]
         self.bytes[addresses] = bytes_
         self.error[addresses] = error
+        self.sure[addresses] = sure
         self.tag[addresses] = _TAGS[dtype]
+
+    def held(self, addresses: Array) -> list[Array]:
+        """All that is known of some bytes."""
+        return [of[addresses] for of in (self.bytes, self.error, self.sure, self.tag)]
+
+    def put(self, addresses: Array, held: list[Array]) -> None:
+        """Bytes from elsewhere, as they are."""
+        for of, new in zip((self.bytes, self.error, self.sure, self.tag), held, strict=True):
+            of[addresses] = new
 
 
 def _group(rows: Array, size: int) -> Array:
@@ -265,9 +278,10 @@ class _Run:
                 self.memory.update((b.name, Memory(b.type)) for b in buffers)
                 self.block(block, known)
             case Copy():
-                value = self.load(statement.source)
+                source, target = statement.source, statement.target
+                held = self.memory[source.buffer].held(self.addresses(source))
                 self.block(statement.meanwhile, known)
-                self.store(statement.target, value, None)
+                self.memory[target.buffer].put(self.addresses(target), held)
         return []
 
     def store(self, view: View, value: Tracked, mask: Tracked | None) -> None:

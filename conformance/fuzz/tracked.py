@@ -108,10 +108,19 @@ def magnitude(x: Tracked) -> Array:
     return np.where(np.isfinite(found), found, 0.0)
 
 
+def bits_known(x: Tracked) -> Array:
+    """Where the bits are: of a NaN they are not, and of no zero that was computed."""
+    known = x.error == 0
+    return known & ~np.isnan(wide(x)) & ((x.value != 0) | ~np.signbit(wide(x))) if is_float(x.dtype) else known
+
+
 def denormal(x: Tracked) -> Array:
     """Where a float may be denormal."""
+    if not is_float(x.dtype):
+        return np.zeros(x.shape, bool)
     size = np.abs(wide(x))
-    return (size - x.error < SMALLEST) & ((size > 0) | (x.error > 0)) if is_float(x.dtype) else np.zeros(x.shape, bool)
+    with np.errstate(invalid="ignore"):  # infinity of which nothing is known
+        return (size - x.error < SMALLEST) & ((size > 0) | (x.error > 0))
 
 
 def rounded(value: Array, propagated: Array, operands: tuple[Tracked, ...], *, ulps: float = 0.0) -> Tracked:
@@ -142,10 +151,10 @@ def rounded(value: Array, propagated: Array, operands: tuple[Tracked, ...], *, u
 
 def to_bf16(x: Tracked) -> Tracked:
     """An f32 value rounded to bf16: off by what the ends of its interval are off."""
-    value = x.value.astype(BF16)
-    if not x.error.any():
-        return Tracked(value, x.error)
     with np.errstate(all="ignore"):
+        value = x.value.astype(BF16)
+        if not x.error.any():
+            return Tracked(value, x.error)
         center, at = wide(x), value.astype(np.float64)
         low, high = ((center + sign * x.error) for sign in (-1, 1))
         ends = [

@@ -1,4 +1,4 @@
-"""Ops that only move elements keep every bit of them, NaNs' as well, on both engines.
+"""Ops that only move elements keep every bit of them, NaNs' as well, on both engines, whatever memory holds later.
 
 Expected: the same move of the bits as unsigned integers, by NumPy.
 """
@@ -174,13 +174,15 @@ MOVES: Final[dict[str, tuple[str, Callable[[Bits, Bits], Bits]]]] = {
         "%s = arith.bitcast %x : V to vector<16x128xI>\n%r = arith.bitcast %s : vector<16x128xI> to V",
         lambda x, y: x,
     ),
-    # Not a rule of its own, and where XLA chooses between arrays as well:
+    # Not of those rules, and yet what is made may be what was loaded:
+    "tpu.assume_layout": ('%r = "tpu.assume_layout"(%x) : (V) -> V', lambda x, y: x),
     "scf.if": (
         "%is = arith.cmpi eq, %three_i, %three_i : i32\nvector.store %y, %t[%zero, %zero] : M, V\n"
         "scf.if %is {\nvector.store %x, %t[%zero, %zero] : M, V\n}\nR",
         lambda x, y: x,
     ),
 }
+OTHERS: Final = {"scf.if", "tpu.assume_layout"}
 #: The same rule under another name.
 SAME: Final = {
     "vector.splat": "vector.broadcast",
@@ -198,7 +200,7 @@ LEFT_OUT: Final = {
 
 def test_every_rule_that_moves_elements_is_here() -> None:
     moving = {name for name, rule in RULES.items() if rule.moves}
-    assert moving == (MOVES.keys() | SAME.keys() | LEFT_OUT.keys()) - {"scf.if"}
+    assert moving == (MOVES.keys() | SAME.keys() | LEFT_OUT.keys()) - OTHERS
     assert all(RULES[name].apply is RULES[like].apply for name, like in SAME.items())
 
 
@@ -226,6 +228,10 @@ def test_bits_survive(op: str, element: str) -> None:
         "SEM": SEMAPHORE,
     }
     loads = """
+        %x_given = vector.load %x_in[%zero, %zero] : M, V
+        %y_given = vector.load %y_in[%zero, %zero] : M, V
+        vector.store %x_given, %x_ref[%zero, %zero] : M, V
+        vector.store %y_given, %y_ref[%zero, %zero] : M, V
         %x = vector.load %x_ref[%zero, %zero] : M, V
         %y = vector.load %y_ref[%zero, %zero] : M, V
         %h = "vector.extract_strided_slice"(%x) {offsets = [8, 0], sizes = [8, 128], strides = [1, 1]} : (V) -> W
@@ -235,16 +241,23 @@ def test_bits_survive(op: str, element: str) -> None:
         %three_i = memref.load %three_ref[%zero] : memref<1xi32, #tpu.memory_space<smem>>
         %three = arith.index_cast %three_i : i32 to index
     """
-    text = f"{loads}\n{lines}\nvector.store %r, %o[%zero, %zero] : M, V"
+    stores = """
+        %blank = arith.constant dense<0.0> : V
+        vector.store %blank, %x_ref[%zero, %zero] : M, V
+        vector.store %blank, %y_ref[%zero, %zero] : M, V
+        vector.store %blank, %t[%zero, %zero] : M, V
+        vector.store %r, %o[%zero, %zero] : M, V
+    """
+    text = f"{loads}\n{lines}\n{stores}"
     for word, meant in words.items():
         text = re.sub(rf"(?<![%\w]){word}\b|(?<=x){word}(?=>)", meant, text)
     arguments = [
         "%three_ref: memref<1xi32, #tpu.memory_space<smem>>",
         "%mask_ref: memref<16x128xi32, #tpu.memory_space<vmem>>",
-        *(f"%{name}: {whole}" for name in ("x_ref", "y_ref", "o", "t")),
+        *(f"%{name}: {whole}" for name in ("x_in", "y_in", "o", "x_ref", "y_ref", "t")),
         f"%sem: {SEMAPHORE}",
     ]
-    scratch = "attributes {scratch_operands = 2 : i64}"
+    scratch = "attributes {scratch_operands = 4 : i64}"
     source = kernel(arguments, text).replace(") {", f") {scratch} {{", 1)
     x, y = patterns(element, 0), patterns(element, 7)
     dtype = DTYPES[element]

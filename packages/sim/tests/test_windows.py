@@ -284,3 +284,29 @@ def test_an_alias_whose_blocks_are_written_before_they_are_read_is_a_hazard(mode
     np.testing.assert_array_equal(behind.outputs[0][:24], X[8:] * 2)
     with pytest.raises(errors.WriteToSourceError):
         simulate(lowered(functools.partial(in_place, ahead=1), X), X, dma=mode)
+
+
+def resetting(x: Any, o: Any) -> None:
+    """Sums blocks into one, and begins anew in step 0."""
+
+    @pl.when(pl.program_id(0) == 0)
+    def clear() -> None:
+        o[...] = jnp.zeros_like(o)
+
+    o[...] += x[...]
+
+
+@pytest.mark.parametrize("semantics", ["parallel", "arbitrary"])
+def test_steps_called_parallel_that_are_not(semantics: str) -> None:
+    parameters = pltpu.CompilerParams(dimension_semantics=(semantics,))
+    specs = [pl.BlockSpec(TILE, by_block)], pl.BlockSpec(TILE, lambda i: (0, 0))
+    x = np.abs(X) + 1
+    program = lowered(call(resetting, *specs, TILE, grid=(4,), compiler_params=parameters), x)
+    assert simulate(program, x).hazards == ()
+    if semantics == "arbitrary":
+        assert simulate(program, x, shuffle=True).hazards == ()
+        return
+    (hazard,) = simulate(program, x, shuffle=True, collect=True).hazards
+    assert isinstance(hazard, errors.RaceError)
+    assert "elements of the output o depend on the order of the grid's parallel steps" in str(hazard)
+    assert hazard.location is None

@@ -10,7 +10,7 @@ import pytest
 
 from mosaic_tpu.sim import _compat, _parse, coverage
 from mosaic_tpu.sim._module import Module
-from mosaic_tpu.sim.errors import ModuleFormatError, UndefinedResultError, UnsupportedOpError
+from mosaic_tpu.sim.errors import InputError, UndefinedResultError, UnsupportedOpError
 from mosaic_tpu.sim.xla import RULES, UNSUPPORTED, _cost, run_xla, translate
 from mosaic_tpu.sim.xla._translation import Translation
 from packages.sim.tests.rules_kit import REFUSED, agree, apply, both, kernel
@@ -286,7 +286,7 @@ def test_an_op_without_a_rule_is_named_before_anything_runs(op: str) -> None:
 
 def test_too_few_arrays() -> None:
     found = module(f"%n: {SMEM}, %x: {F32}, %o: {F32}", LOAD_AT)
-    with pytest.raises(ModuleFormatError, match="1 inputs"):
+    with pytest.raises(InputError, match=r"1 arrays are given, and the kernel takes 2 \(arg0, arg1\)"):
         run(found, X)
 
 

@@ -17,6 +17,7 @@ from mosaic_tpu.sim._layout import Spec
 from mosaic_tpu.sim._memory import Array
 from mosaic_tpu.sim._module import Module
 from mosaic_tpu.sim._options import Options, Timing
+from mosaic_tpu.sim._order import compare_orders
 from mosaic_tpu.sim._read import is_program, module_of, read
 from mosaic_tpu.sim._report import Report, merged
 from mosaic_tpu.sim.errors import InputError, UndefinedResultError
@@ -56,9 +57,10 @@ def simulate(
             Memory in flight is in flight until it is waited for, in each of them.
         checks: look for hazards.
         collect: gather hazards in the report instead of raising the first.
-        compare_fills: run again with other contents of uninitialised memory, and compare the outputs. Without it that
-            is done only where an output holds a NaN, or what looks unwritten.
-        shuffle: run parallel grid dimensions in a seeded order.
+        compare_fills: run again with two other contents of uninitialised memory, and compare the outputs. Without it
+            that is done, with one, only after a load that saw what looks unwritten or an undefined result, and where an
+            output holds a NaN or what looks unwritten.
+        shuffle: run parallel grid dimensions in a seeded order, and compare the outputs with those of the plain order.
         allow_unwritten: outputs may have elements that were never written, all or those with these names (the
             kernel's); the report counts them.
         cores: simulated cores of a device, which share ``core_parallel`` grid dimensions.
@@ -139,8 +141,8 @@ def simulate_devices(
         dma: when copies happen.
         checks: look for hazards, among them races between devices.
         collect: gather hazards in the report.
-        compare_fills: run again with other contents of uninitialised memory.
-        shuffle: run parallel grid dimensions in a seeded order.
+        compare_fills: run again with two other contents of uninitialised memory.
+        shuffle: run parallel grid dimensions in a seeded order, and compare the outputs with those of the plain order.
         allow_unwritten: outputs may have elements that were never written, all or those with these names.
         cores: simulated cores of each device.
         timeout: seconds.
@@ -245,10 +247,16 @@ def _one(
     unwritten: dict[str, int] = {}
     if options.checks and not machine.hazards:  # after another hazard, what was not written may be its consequence
         again: _reference.Outcome | None = None
-        if compare or machine.doubts or _uninitialised.doubtful(module, outcome, options):
-            # Only a run with other contents tells what depends on them.
-            again = _reference.run(module, inputs, outputs, replace(options, fill=1, collect=True))
-            _uninitialised.compare(module, outcome, again, options, asked=compare)
+        doubtful = machine.doubts or machine.strays or _uninitialised.doubtful(module, outcome, options)
+        # Only a run with other contents tells what depends on them.
+        for fill in (1, 2) if compare else (1,) if doubtful else ():
+            again = _reference.run(module, inputs, outputs, replace(options, fill=fill, collect=True))
+            if _uninitialised.compare(module, outcome, again, options, asked=compare):
+                break
+        if options.shuffle:
+            compare_orders(
+                outcome, _reference.run(module, inputs, outputs, replace(options, shuffle=False, collect=True))
+            )
         if not machine.doubts:
             unwritten = _uninitialised.unwritten(module, outcome, again, options)
     counts = [sum(c) for c in zip(*(c.counts for c in machine.cores), strict=True)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from mosaic_tpu.sim._dma import DMA, Leg
 from mosaic_tpu.sim._machine import Blocked, Machine, Run
-from mosaic_tpu.sim._memory import Array, Buffer, Clock, Semaphore, new_array, poison, semaphores
+from mosaic_tpu.sim._memory import Array, Buffer, Clock, Semaphore, new_array, pattern, poison, semaphores, words
 from mosaic_tpu.sim._races import Access, History, race
 from mosaic_tpu.sim._types import Type
 from mosaic_tpu.sim.errors import (
@@ -175,6 +175,20 @@ class Core:
         """An access outside its buffer: nothing can go on after it."""
         error = OutOfBoundsError(what, buffer=buffer.describe() if buffer is not None else None)
         raise self.machine.fatal(error, self.operations[number], self)
+
+    def left_out(self, number: int, dtype: np.dtype[Any]) -> Any:
+        """What an op makes where its mask is false: as unknown as uninitialised memory."""
+        self.machine.strays.setdefault(number, "leaves undefined what its mask leaves out")
+        return poison(dtype, self.machine.options.fill)
+
+    def loaded(self, number: int, view: Array, buffer: Buffer) -> None:
+        """Note a load that sees what looks unwritten: of floats only the first element, since NaNs show in any case."""
+        strays = self.machine.strays
+        if number in strays or not view.size:
+            return
+        seen = words(view) if view.dtype.kind in "iu" else words(view[(0,) * view.ndim].reshape(1))
+        if (seen == pattern(view.dtype, self.machine.options.fill)).any():
+            strays[number] = f"reads {buffer.describe(view)}, before it is written"
 
     def unknown(self, number: int, what: str, where: Any, value: Any, dtype: np.dtype[Any]) -> Any:
         """A result with what is undefined in it made unknown; the run is then compared with another."""

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from mosaic_tpu.sim._module import Function, Module, Operation, Value
-from mosaic_tpu.sim._registry import WAITS, WRITES
+from mosaic_tpu.sim._registry import VIEWS, WAITS, WRITES
 from mosaic_tpu.sim._types import DYNAMIC, Type
-
-_IMPURE: Final = (
-    "vector.print",
-    "scf.",
-    "func.",
-    "cf.",
-    "tpu.trace",
-    "tpu.sem",
-    "tpu.prng",
-    "tpu.log",
-    "tpu.wait",
-    "tpu.enqueue",
-)
 
 
 def _pure(op: Operation) -> bool:
-    return bool(op.results) and op.name not in WRITES and not op.regions and not op.name.startswith(_IMPURE)
+    return bool(op.results) and op.name not in WRITES and not op.regions
 
 
 def dead_ops(function: Function) -> set[int]:
@@ -45,24 +30,9 @@ def writes(op: Operation) -> bool:
     return op.name in WRITES or any(writes(o) for region in op.regions for o in region.operations)
 
 
-_CHAINS: Final = (
-    "tpu.memref_slice",
-    "tpu.memref_squeeze",
-    "tpu.memref_reshape",
-    "tpu.memref_bitcast",
-    "tpu.reinterpret_cast",
-    "tpu.erase_memref_layout",
-    "memref.memory_space_cast",
-    "memref.cast",
-    "memref.reinterpret_cast",
-    "tpu.annotate",
-    "tpu.assume_layout",
-)
-
-
 def root_of(value: Value) -> object:
     """The argument or allocation that a memref is a view of."""
-    while value.definition is not None and value.definition.name in _CHAINS:
+    while value.definition is not None and value.definition.name in VIEWS:
         value = value.definition.operands[0]
     return value.index
 
@@ -77,6 +47,19 @@ def guarded_roots(module: Module, function: Function) -> set[object]:
         if op.name in ("tpu.enqueue_dma", "tpu.enqueue_indirect_dma"):
             found |= {root_of(o) for o in op.operands if o.type.kind == "memref" and not o.type.is_semaphore}
     return found
+
+
+def blank_and_given(module: Module, function: Function) -> tuple[set[object], set[object]]:
+    """Memory that nobody has written at first: scratch and allocations; and memory that the caller gives."""
+    made: set[object] = {
+        op.result.index for op in function.operation.walk() if op.name in ("memref.alloca", "memref.alloc")
+    }
+    if function is not module.kernel:
+        return made, {a.index for a in function.arguments}
+    first = len(function.arguments) - function.attributes.integer("scratch_operands", 0)
+    indices = len(function.attributes.integers("iteration_bounds"))
+    given = function.arguments[: indices + function.attributes.integer("scalar_prefetch", 0)]
+    return made | {a.index for a in function.arguments[first:]}, {a.index for a in given}
 
 
 def callee(op: Operation) -> str:

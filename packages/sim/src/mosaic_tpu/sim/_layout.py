@@ -28,6 +28,7 @@ class Window:
         synchronous: one buffer, not two.
         element: indices count elements, not blocks.
         pad_low: elements before the array that a window may cover, by dimension, where indices count elements.
+        pad_high: those after it.
     """
 
     bounds: tuple[int, ...]
@@ -35,6 +36,7 @@ class Window:
     synchronous: bool = True
     element: bool = False
     pad_low: tuple[int, ...] = ()
+    pad_high: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ def _layout(module: Module, inputs: int, outputs: int | None) -> Layout:
     made = operands - (given - prefetch)
     if given < prefetch or made < 1 or (outputs is not None and made != outputs):
         wanted = f"{operands - outputs + prefetch}" if outputs is not None else f"fewer than {operands + prefetch}"
-        taken = ", ".join(names[indices : len(types) - scratch])
+        end = len(types) - scratch - (outputs or 0)
+        taken = ", ".join(names[indices:end])
         raise InputError(f"{given} arrays are given, and the kernel takes {wanted} ({taken})", op=module.name)
     windows = _windows(module, operands)
     roles = ["prefetch"] * prefetch + ["input"] * (given - prefetch) + ["output"] * made + ["scratch"] * scratch
@@ -154,5 +157,5 @@ def _window(text: str, type_: Type) -> Window | None:
         transform[1:],
         "synchronous" in attributes.text("pipeline_mode"),
         bool(pads),
-        integers(pads[0]) if pads else (),
+        *map(integers, pads),
     )

@@ -80,6 +80,8 @@ class Machine:
     trace: list[Event] = field(default_factory=list[Event])
     #: Ops with undefined results, by number, and why: a hazard if an output depends on one.
     doubts: dict[int, str] = field(default_factory=dict[int, str])
+    #: Loads that made what nobody had written, as it seemed, by their number: what they did.
+    strays: dict[int, str] = field(default_factory=dict[int, str])
     dmas: int = 0
     dma_bytes: int = 0
     steps: int = 0
@@ -106,7 +108,8 @@ class Machine:
         """Raise, or gather once for each op."""
         error.seed = self.options.seed
         error.op = error.op or (op.name if op is not None else self.module.name)
-        error.location = error.location or self.first_line(op or self.module.kernel.operation)
+        if op is not None and op.name != "func.func":  # the first line of a function has nothing to do with it
+            error.location = error.location or self.first_line(op)
         if core is not None and self.several:
             error.device = error.device or core.name
         if core is not None and core.step is not None and math.prod(core.grid) != 1:

@@ -23,22 +23,39 @@ type Array = np.ndarray[Any, np.dtype[Any]]
 type Clock = dict[object, int]
 
 #: Bit patterns of uninitialised memory in the first fill: signalling NaNs for floats, so that arithmetic on them shows,
-#: and numbers that fit no index for integers. The second fill is zeros: what looks right with one is wrong with the
-#: other.
+#: and negative numbers that fit no index for integers.
 _FLOATS: Final = {8: 0xA5, 16: 0x7FA5, 32: 0x7FA5A5A5, 64: 0x7FF5A5A5A5A5A5A5}
 _INTEGERS: Final = {8: 0xA5, 16: 0xA5A5, 32: 0xA5A5A5A5, 64: 0xA5A5A5A5A5A5A5A5}
+#: The other fills: large numbers, then their negatives for floats and zeros for integers. What looks right with one
+#: is wrong with another: a comparison with zero, a running maximum or minimum, a sum.
+_LARGE: Final = 16384.0
+_LARGE_BYTE: Final = 24.0  # fits every float of 8 bits
+_LARGE_INTEGER: Final = 0x5A5A5A5A5A5A5A5A
 _WORDS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _NARROW: Final = tuple(map(np.dtype, (ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.float4_e2m1fn)))
 _POISON: dict[tuple[Any, int], Any] = {}
 
 
 def poison(dtype: np.dtype[Any], fill: int = 0) -> Any:
-    """What uninitialised memory of a dtype holds, as a scalar of that dtype."""
+    """What uninitialised memory of a dtype holds, as a scalar of that dtype; ``fill`` is 0, 1 or 2."""
     key = (dtype, fill)
     found = _POISON.get(key)
     if found is None:
-        found = _POISON[key] = np.zeros(1, dtype)[0] if fill else _unlikely(dtype)
+        found = _POISON[key] = _other(dtype, fill) if fill else _unlikely(dtype)
     return found
+
+
+def _other(dtype: np.dtype[Any], fill: int) -> Any:
+    if dtype == np.bool_:
+        return np.bool_(False)
+    if dtype in _NARROW:
+        return np.array([1.0 if fill == 1 else 0.0]).astype(dtype)[0]
+    if is_floating(dtype):
+        size = _LARGE_BYTE if dtype.itemsize == 1 else _LARGE
+        return np.array([size if fill == 1 else -size]).astype(dtype)[0]
+    bits = dtype.itemsize * 8
+    word = _LARGE_INTEGER & ((1 << bits) - 1) if fill == 1 else 0
+    return np.array([word], _WORDS[bits]).view(dtype)[0]
 
 
 def _unlikely(dtype: np.dtype[Any]) -> Any:

@@ -27,7 +27,7 @@ class Options:
         checks: look for hazards.
         collect: gather hazards in the report instead of raising the first.
         shuffle: run parallel grid dimensions in a seeded order.
-        fill: which pattern uninitialised memory holds, 0 or 1.
+        fill: which pattern uninitialised memory holds: 0, 1 or 2.
         allow_unwritten: outputs may have elements that were never written, all or those with these names.
         cores: simulated cores of each device, which share ``core_parallel`` grid dimensions.
         timeout: seconds after which the run is given up.
@@ -67,8 +67,8 @@ class Options:
         timeout: Any = self.timeout
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise InputError(f"timeout is {timeout!r}", op="simulate", hint="seconds, more than 0")
-        if self.fill not in (0, 1):
-            raise InputError(f"fill is {self.fill!r}", op="simulate", hint="0 or 1")
+        if self.fill not in (0, 1, 2):
+            raise InputError(f"fill is {self.fill!r}", op="simulate", hint="0, 1 or 2")
 
     def may_be_unwritten(self, output: str) -> bool:
         """Whether nobody minds if elements of an output were never written."""

@@ -14,7 +14,7 @@ type Rule = Callable[["Emitter", Operation], None]
 RULES: Final[dict[str, Rule]] = {}
 #: Ops without a rule, and why.
 UNSUPPORTED: Final[dict[str, str]] = {}
-#: Ops that make a value which may share memory with an operand.
+#: Ops that make a value which may share memory with an operand; if that is a memref, with their first.
 VIEWS: Final[set[str]] = set()
 #: Ops that write memory, or let others write it.
 WRITES: Final[set[str]] = set()

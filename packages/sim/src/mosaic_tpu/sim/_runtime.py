@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import scipy.special
 
-from mosaic_tpu.sim._memory import Array, poison
+from mosaic_tpu.sim._memory import Array
 
 if TYPE_CHECKING:
     from mosaic_tpu.sim._core import Core
@@ -280,10 +280,10 @@ def first_set(x: Array, axis: int) -> Array:
     return np.where(np.any(found, axis=axis, keepdims=True), place, x.shape[axis])
 
 
-def masked_scan(ufunc: np.ufunc, x: Array, mask: Array, axis: int, dtype: np.dtype[Any]) -> Array:
-    """A scan over the elements of a mask; the others repeat the result so far, poison before the first."""
+def masked_scan(ufunc: np.ufunc, x: Array, mask: Array, axis: int, dtype: np.dtype[Any], nothing: Any) -> Array:
+    """A scan over the elements of a mask; the others repeat the result so far, ``nothing`` before the first."""
     rows, masks = np.moveaxis(x, axis, 0), np.moveaxis(mask, axis, 0)
-    made = np.full(rows.shape, poison(dtype), dtype)
+    made = np.full(rows.shape, nothing, dtype)
     total: Array = rows[0]
     started = np.zeros(rows.shape[1:], np.bool_)
     for i in range(rows.shape[0]):

@@ -44,7 +44,7 @@ def unwritten(module: Module, outcome: Outcome, again: Outcome | None, options: 
         array = outcome.outputs[d][i]
         mask = _holds(array, options.fill)
         if again is not None:
-            mask &= _holds(again.outputs[d][i], 1)
+            mask &= _holds(again.outputs[d][i], again.machine.options.fill)
         count = int(mask.sum())
         if not count:
             continue
@@ -56,6 +56,7 @@ def unwritten(module: Module, outcome: Outcome, again: Outcome | None, options: 
                 f"was not, the first at {first}",
                 buffer=f"{name} ({array.dtype}{list(array.shape)})",
                 device=f"device {d}" if len(outcome.outputs) > 1 else None,
+                related=_stray(outcome),
             )
             outcome.machine.hazard(error, _writer(module, outcome.layout, name), None)
     return found
@@ -73,8 +74,9 @@ def _writer(module: Module, layout: Layout, name: str) -> Operation:
     return module.kernel.operation
 
 
-def compare(module: Module, outcome: Outcome, again: Outcome, options: Options, *, asked: bool) -> None:
-    """The outputs must not depend on what uninitialised memory holds; partial ones only if that was asked."""
+def compare(module: Module, outcome: Outcome, again: Outcome, options: Options, *, asked: bool) -> bool:
+    """Whether the outputs depend on what uninitialised memory holds, a hazard; partial ones only if that was asked."""
+    found = False
     names = [a.name for a in outcome.layout.role("output")]
     for d, arrays in enumerate(outcome.outputs):
         for i, array in enumerate(arrays):
@@ -83,21 +85,33 @@ def compare(module: Module, outcome: Outcome, again: Outcome, options: Options, 
             other = again.outputs[d][i]
             mask = words(array) != words(other)
             if not outcome.machine.doubts or options.may_be_unwritten(names[i]):
-                mask &= ~(_holds(array, options.fill) & _holds(other, 1))  # nobody wrote there
+                mask &= ~(_holds(array, options.fill) & _holds(other, again.machine.options.fill))  # nobody wrote there
             if not mask.any():
                 continue
             first = [int(n) for n in np.unravel_index(int(np.argmax(mask)), array.shape)]
             if outcome.machine.doubts:
                 _undefined(outcome, f"{int(mask.sum())} of {array.size} elements of the output {names[i]}")
-                return
+                return True
             error: HazardError = UninitializedError(
                 f"{int(mask.sum())} of {array.size} elements of the output {names[i]} depend on what uninitialised "
                 f"memory holds, the first at {first}: {array[tuple(first)]} in one run, {other[tuple(first)]} in the "
                 "other",
                 buffer=f"{names[i]} ({array.dtype}{list(array.shape)})",
                 device=f"device {d}" if len(outcome.outputs) > 1 else None,
+                related=_stray(outcome),
             )
             outcome.machine.hazard(error, _writer(module, outcome.layout, names[i]), None)
+            found = True
+    return found
+
+
+def _stray(outcome: Outcome) -> str | None:
+    """The first load that made what nobody had written."""
+    machine = outcome.machine
+    for number, what in machine.strays.items():
+        op = machine.module.operations[number]
+        return f"{op.name} at {machine.module.line(op) or 'an unknown line'} {what}"
+    return None
 
 
 def _undefined(outcome: Outcome, what: str) -> None:

@@ -27,6 +27,7 @@ def load(
         return
     text = e.part(view)
     e.check(view, text, writes=False)
+    e.look(view, text)
     text += stepped
     e.define(op.result, f"{text}.copy()" if e.copied(op) else text)
 
@@ -90,6 +91,7 @@ def packed_load(e: Emitter, view: Ref) -> str:
     """An array of what is in memory underneath a bitcast."""
     words, rows = words_under(e, view)
     e.check(view, words, writes=False)
+    e.look(view, words)
     return _repacked(e, view, words) + _chosen(view, rows)
 
 

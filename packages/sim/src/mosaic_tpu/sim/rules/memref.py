@@ -18,7 +18,9 @@ def _load(e: Emitter, op: Operation) -> None:
         e.assign(op.result, scalar(f"{packed_load(e, view)}[()]", op.result))
         return
     text = f"{view.base}[{view.subscript()}]"
-    e.check(view, f"{view.base}[{_kept(view.subscript())}]", writes=False)
+    kept = f"{view.base}[{_kept(view.subscript())}]"
+    e.check(view, kept, writes=False)
+    e.look(view, kept)
     e.assign(op.result, scalar(text, op.result))
 
 
@@ -57,12 +59,12 @@ def allocate(e: Emitter, op: Operation, index: int) -> None:
     e.allocations[-1].append((op.number, name))
 
 
-@rule("memref.memory_space_cast", "memref.cast")
+@rule("memref.memory_space_cast", "memref.cast", view=True)
 def _cast(e: Emitter, op: Operation) -> None:
     e.set_ref(op.result, e.ref(op.operands[0]))
 
 
-@rule("memref.reinterpret_cast")
+@rule("memref.reinterpret_cast", view=True)
 def _reinterpret_cast(e: Emitter, op: Operation) -> None:
     """A memref of another shape over the same elements; only of all of them, in their order."""
     base = op.operands[0]

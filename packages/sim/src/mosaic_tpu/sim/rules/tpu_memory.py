@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mosaic_tpu.sim._emit import Dim, Emitter, Info, Ref, rule, unsupported
-from mosaic_tpu.sim._memory import poison
 from mosaic_tpu.sim._module import Operation, Value
 from mosaic_tpu.sim._types import DYNAMIC, Type, integers
 from mosaic_tpu.sim.rules._access import load, scaled, store
@@ -15,7 +14,7 @@ from mosaic_tpu.sim.rules._elementwise import dtype
 from mosaic_tpu.sim.rules.memref import allocate, reshape
 
 
-@rule("tpu.memref_slice")
+@rule("tpu.memref_slice", view=True)
 def _slice(e: Emitter, op: Operation) -> None:
     base, *rest = op.operands
     ref = e.ref(base)
@@ -27,7 +26,7 @@ def _slice(e: Emitter, op: Operation) -> None:
     e.set_ref(op.result, e.slice(ref, starts, sizes, overhangs=overhangs))
 
 
-@rule("tpu.memref_squeeze")
+@rule("tpu.memref_squeeze", view=True)
 def _squeeze(e: Emitter, op: Operation) -> None:
     base = op.operands[0]
     ref = e.ref(base)
@@ -55,7 +54,7 @@ def _squeezed(shape: tuple[int, ...], target: tuple[int, ...]) -> list[bool]:
     return dropped
 
 
-@rule("tpu.memref_reshape")
+@rule("tpu.memref_reshape", view=True)
 def _reshape(e: Emitter, op: Operation) -> None:
     base = op.operands[0]
     if e.ref(base).packed is not None:
@@ -94,7 +93,7 @@ def _under(dims: tuple[Dim, ...], source: Type, target: Type) -> tuple[Dim, ...]
     return (*lead, replace(rows, start=rows.start // ratio, size=rows.size // ratio), lanes)
 
 
-@rule("tpu.memref_bitcast")
+@rule("tpu.memref_bitcast", view=True)
 def _bitcast(e: Emitter, op: Operation) -> None:
     base = op.operands[0]
     ref = e.ref(base)
@@ -127,7 +126,7 @@ def _bitcast_again(e: Emitter, op: Operation, ref: Ref) -> None:
         e.refs[op.result.index] = replace(e.refs[op.result.index], packed=(source, op.result.type))
 
 
-@rule("tpu.reinterpret_cast", "tpu.erase_memref_layout", "tpu.assume_layout")
+@rule("tpu.reinterpret_cast", "tpu.erase_memref_layout", "tpu.assume_layout", view=True)
 def _same(e: Emitter, op: Operation) -> None:
     base = op.operands[0]
     if base.type.kind != "memref":
@@ -146,7 +145,7 @@ def _vector_load(e: Emitter, op: Operation) -> None:
     if mask is not None and e.users(op.result):
         loaded = e.info(op.result)
         name = f"m{op.result.index}"
-        nothing = e.constant(poison(op.result.type.dtype))
+        nothing = f"core.left_out({op.number}, {dtype(e, op.result.type)})"
         e.line(f"{name} = np.where({e.full(mask)}, {loaded.text}, {nothing})")
         e.infos[op.result.index] = Info(name, op.result.type.shape)
 
@@ -246,7 +245,7 @@ def _register_load(e: Emitter, op: Operation) -> None:
     text = e.part(view)
     e.check(view, text, writes=False)
     name = f"v{op.result.index}"
-    nothing = e.constant(poison(op.result.type.dtype))
+    nothing = f"core.left_out({op.number}, {dtype(e, op.result.type)})"
     e.line(f"{name} = np.full({op.result.type.shape}, {nothing})")
     e.line(f"{name}[{enabled}] = {text}[{rows}]")
     e.define(op.result, name)

@@ -93,7 +93,8 @@ def _scan(e: Emitter, op: Operation) -> None:
         raise unsupported(e.module, op)
     call = e.runtime(runtime.masked_scan)
     texts = f"{_KINDS[kind]}, {_wide(e, source, kind)}, {e.full(mask)}, {axis}"
-    e.define(op.result, f"{call}({texts}, {dtype(e, op.result.type)})")
+    name = dtype(e, op.result.type)
+    e.define(op.result, f"{call}({texts}, {name}, core.left_out({op.number}, {name}))")
 
 
 @rule("tpu.sort")

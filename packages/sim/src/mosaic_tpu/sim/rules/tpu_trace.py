@@ -18,7 +18,7 @@ def _trace(e: Emitter, op: Operation) -> None:
     run_region(e, op)
 
 
-@rule("tpu.annotate")
+@rule("tpu.annotate", view=True)
 def _annotate(e: Emitter, op: Operation) -> None:
     """What the compiler may assume of a memref's accesses."""
     e.set_ref(op.result, e.ref(op.operands[0]))

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from mosaic_tpu.sim._layout import DIRECT
-from mosaic_tpu.sim._module import Module
+from mosaic_tpu.sim._layout import DIRECT, Layout, layout
+from mosaic_tpu.sim._layout import Window as Blocks
+from mosaic_tpu.sim._module import Module, Value
 from mosaic_tpu.sim._types import DYNAMIC
 from mosaic_tpu.sim.xla import _cost
 from mosaic_tpu.sim.xla._elements import Array, is_static, poison
 from mosaic_tpu.sim.xla._operands import (
     Operand,
-    Signature,
     adopt,
     hand_back,
     overwrites,
@@ -39,7 +39,7 @@ _NOWHERE = np.int32(np.iinfo(np.int32).min)
 
 def run(module: Module, inputs: Sequence[Any], outputs: Sequence[Output], *, checks: bool) -> tuple[list[Array], Array]:
     """Translate a kernel on traced inputs: its outputs, and the flag."""
-    grid = _Grid(Translation(module, checks=checks), Signature.of(module))
+    grid = _Grid(Translation(module, checks=checks), layout(module, len(inputs), len(outputs)))
     grid.bind(inputs, outputs)
     grid.run()
     t = grid.t
@@ -51,9 +51,13 @@ def run(module: Module, inputs: Sequence[Any], outputs: Sequence[Output], *, che
 
 
 class _Grid:
-    def __init__(self, t: Translation, signature: Signature) -> None:
+    def __init__(self, t: Translation, plan: Layout) -> None:
         self.t = t
-        self.signature = signature
+        self.plan = plan
+        arguments = t.module.kernel.arguments
+        #: The kernel's arguments after the grid's indices.
+        self.arguments = list(zip(arguments[len(arguments) - len(plan.arguments) :], plan.arguments, strict=True))
+        self.prefetch = self._of_role("prefetch")
         self.bounds: list[Index] = []
         self.operands: list[Operand] = []
         #: Windows that are in one place throughout, with that place.
@@ -68,11 +72,10 @@ class _Grid:
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Output]) -> None:
         """Give the kernel's arguments their memory."""
-        t, signature = self.t, self.signature
-        signature.check(len(inputs), len(outputs))
-        self._bind_bounds(inputs[: signature.dynamic])
-        first = signature.dynamic + len(signature.prefetch)
-        for argument, x in zip(signature.prefetch, inputs[signature.dynamic : first], strict=True):
+        t, dynamic = self.t, self.plan.dynamic
+        self._bind_bounds(inputs[:dynamic])
+        first = dynamic + len(self.prefetch)
+        for argument, x in zip(self.prefetch, inputs[dynamic:first], strict=True):
             content = adopt(x, argument.type.element).reshape(argument.type.shape)
             t.values[argument] = t.allocate("scalar prefetch", argument.type, content)
         given = inputs[first:]
@@ -82,18 +85,27 @@ class _Grid:
         for i, (shape, _) in enumerate(outputs):
             aliased = self.operands[aliases[i] - first] if i in aliases and aliases[i] >= first else None
             self._bind_output(len(given) + i, tuple(shape), aliased)
-        for argument in signature.scratch:
+        for argument in self._of_role("scratch"):
             content = filled(argument.type.shape, poison(argument.type.element))
             t.values[argument] = t.allocate("scratch", argument.type, content)
 
+    def _of_role(self, role: str) -> list[Value]:
+        return [value for value, argument in self.arguments if argument.role == role]
+
+    def _array(self, place: int) -> tuple[Value, Blocks | None]:
+        """An input's or output's argument, and how its windows are found."""
+        value, argument = self.arguments[len(self.prefetch) + place]
+        window = argument.window
+        return value, window if window is not None and window.transform is not None else None
+
     def _bind_bounds(self, dynamic: Sequence[Any]) -> None:
         rest = iter(dynamic)
-        for bound in self.signature.bounds:
+        for bound in self.plan.grid:
             self.bounds.append(jnp.asarray(next(rest), np.int32).reshape(()) if bound == DYNAMIC else bound)
         self.t.bounds = tuple(self.bounds)
 
     def _bind_input(self, place: int, x: Any) -> None:
-        argument, blocks = self.signature.arrays[place], self.signature.windows[place]
+        argument, blocks = self._array(place)
         content = adopt(x, argument.type.element)
         if blocks is None:
             content = content.reshape(argument.type.shape)
@@ -102,7 +114,7 @@ class _Grid:
         self._add(Operand(argument, root, content.shape, blocks, False))
 
     def _bind_output(self, place: int, shape: tuple[int, ...], aliased: Operand | None) -> None:
-        argument, blocks = self.signature.arrays[place], self.signature.windows[place]
+        argument, blocks = self._array(place)
         # Without blocks, memory that is not the array itself is a window of all of it: not the input's.
         own_window = blocks is None and argument.type.space not in DIRECT
         if aliased is not None and not own_window:
@@ -120,7 +132,7 @@ class _Grid:
 
     def run(self) -> None:
         """Every step."""
-        t, signature = self.t, self.signature
+        t = self.t
         if any(isinstance(b, int) and b == 0 for b in self.bounds):
             return
         looped = [d for d, b in enumerate(self.bounds) if not (isinstance(b, int) and b == 1)]
@@ -130,7 +142,7 @@ class _Grid:
         if looped:
             self._loop(*self._split(looped))
         else:
-            self._step([0] * len(signature.bounds), {}, [])
+            self._step([0] * len(self.plan.grid), {}, [])
         for operand, starts in self.resident.items():
             if operand.is_output:
                 t.memory[operand.root] = self._write_back(operand, starts)
@@ -242,12 +254,13 @@ class _Grid:
         """Where the window is in the padded array."""
         t, blocks = self.t, operand.blocks
         assert blocks is not None
-        body = blocks.transform.body
-        arguments = [*indices, *(t.values[a] for a in self.signature.prefetch)]
+        assert blocks.transform is not None
+        body = t.module.functions[blocks.transform].body
+        arguments = [*indices, *(t.values[a] for a in self.prefetch)]
         values = t.run(body, arguments[: len(body.arguments)])
         found: list[Index] = []
         for value, block, size in zip(values, blocks.bounds, operand.root.shape, strict=True):
-            start = self._scaled(value, block) if blocks.scaled else value
+            start = value if blocks.element else self._scaled(value, block)
             found.append(int(start) if is_static(start) else start)
             t.fail_if(t.leaves(found[-1], size - block), body.terminator)
         return tuple(found)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mosaic_tpu.sim._module import Operation, Value
 from mosaic_tpu.sim.errors import UnsupportedOpError
-from mosaic_tpu.sim.xla._elements import Array, hold, unhold
+from mosaic_tpu.sim.xla._elements import Array, hold, poison, unhold
 from mosaic_tpu.sim.xla._rules import rule
 from mosaic_tpu.sim.xla._translation import Translation
 from mosaic_tpu.sim.xla._untyped import lax
@@ -101,7 +101,7 @@ def _strided_store(t: Translation, op: Operation) -> Any:
 def _vector_load(t: Translation, op: Operation) -> Any:
     _, starts, masks = op.segments()
     found = _load(t, op, starts, _strides(op, len(starts)))
-    return lax.select(t.array(masks[0]), found, lax.full_like(found, 0)) if masks else found
+    return _where(t.array(masks[0]), found, op) if masks else found
 
 
 @rule("tpu.vector_store", writes=lambda op: (op.operands[1],), moves=True)
@@ -112,13 +112,17 @@ def _vector_store(t: Translation, op: Operation) -> Any:
 
 @rule("tpu.load", moves=True)
 def _sublane_load(t: Translation, op: Operation) -> Any:
-    """Sublanes that the mask leaves out are zero."""
+    """Sublanes that the mask leaves out are poison."""
     starts = op.operands[1:]
     shape = op.result.type.shape
     strides = (*(1,) * (len(shape) - 2), op.attributes.integer("sublane_stride", 1), 1)
     found = _load(t, op, starts, strides)
     mask = np.array(op.attributes.integers("sublane_mask"), np.bool_)
-    return found if mask.all() else lax.select(_by_sublane(mask, shape), found, lax.full_like(found, 0))
+    return found if mask.all() else _where(_by_sublane(mask, shape), found, op)
+
+
+def _where(mask: Array, found: Array, op: Operation) -> Array:
+    return lax.select(mask, found, lax.full_like(found, poison(op.result.type.element)))
 
 
 @rule("tpu.store", writes=lambda op: (op.operands[1],), moves=True)
