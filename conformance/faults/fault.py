@@ -60,7 +60,7 @@ class Fault:
         name: what is wrong, as the table shows it.
         kernel: the working kernel.
         error: what the simulator must raise.
-        line: part of the source line that the error must name.
+        line: part of the source line that the error must name; empty if it is about none.
         op: the op that it must name.
         buffer: part of the buffer that it must name.
         says: part of its message.

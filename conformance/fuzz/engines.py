@@ -33,17 +33,10 @@ _COMPILER_OPTIONS: Final = {"xla_backend_optimization_level": 0, "xla_llvm_disab
 
 
 class DifferenceError(AssertionError):
-    """An engine's output that is not what NumPy gives.
-
-    Attributes:
-        engine: which.
-        output: name of the output.
-    """
+    """An engine's output that is not what NumPy gives."""
 
     def __init__(self, engine: str, output: str, text: str) -> None:
         super().__init__(f"{engine}: the output {output} differs: {text}")
-        self.engine = engine
-        self.output = output
 
 
 @dataclass(frozen=True)

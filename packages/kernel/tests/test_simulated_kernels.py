@@ -389,3 +389,21 @@ def test_a_value_is_not_the_memory_it_was_loaded_from(engine: Any) -> None:
     high = (x[1].view(np.uint32) >> 16).astype(np.uint16)
     found = kernel.simulate(x=x, cfg=0, engine=engine).outputs[0]
     np.testing.assert_array_equal(found.view(np.uint16)[0], high)
+
+
+@pytest.mark.parametrize("how", ["eager", "jit", "shard_map"])
+def test_denormals_are_kept_whatever_thread_jax_calls_from(scale: Any, cfg: Any, how: str) -> None:
+    """XLA's threads flush them; the run has an environment of its own, and leaves the thread's as it was."""
+    x = np.full((16, 128), 1e-39, np.float32)
+    wanted = x.view(np.int32) * 2  # of a denormal, twice the bits are twice the number
+
+    def call(x: Any) -> Any:
+        return scale(x=x, cfg=cfg)
+
+    if how == "shard_map":
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
+        spec = jax.sharding.PartitionSpec("d")
+        call = jax.shard_map(call, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    found = call(x) if how == "eager" else jax.jit(call)(x)
+    np.testing.assert_array_equal(np.asarray(found).view(np.int32), wanted)
+    assert np.float32(1e-39) * np.float32(2) > 0

@@ -23,7 +23,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm, make_group_metadata
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-from mosaic_tpu.sim import simulate
+from mosaic_tpu.sim import read, simulate
 from mosaic_tpu.sim._program import KernelCall, calls_of, run_program
 from mosaic_tpu.sim.errors import InputError, MissingJaxError, ModuleFormatError, UnsupportedOpError
 from packages.sim.tests.rules_kit import kernel
@@ -131,6 +131,8 @@ def test_a_program_comes_in_many_forms(form: str, x: np.ndarray) -> None:
         source = jax.export.export(jax.jit(around), platforms=["tpu"], disabled_checks=unchecked)(x)
     (got,) = run_program(source, [x], in_numpy)
     np.testing.assert_array_equal(got, (x + 1) * 2 - 1)
+    np.testing.assert_array_equal(simulate(source, x).outputs[0], (x + 1) * 2 - 1)
+    assert read(source).name == "double_kernel"
 
 
 def test_a_function_called_twice_holds_two_kernels(x: np.ndarray) -> None:

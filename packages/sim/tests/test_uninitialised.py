@@ -119,3 +119,40 @@ def test_what_a_mask_leaves_out(element: str, add: str, dtype: Any, kept: bool) 
     assert "tpu.vector_load" in str(caught.value.related)
     assert "leaves undefined what its mask leaves out" in str(caught.value.related)
     assert not np.any(simulate(source, x, outputs=[(TILE, dtype)], engine="xla").outputs[0] == 2 * x)
+
+
+@pytest.mark.parametrize("written", [32, 64])
+@pytest.mark.parametrize("compared", [False, True])
+@pytest.mark.parametrize("name", ["float8_e5m2", "float8_e4m3fn", "bfloat16", "float32", "int8", "int32"])
+def test_memory_that_was_written_in_part(name: str, compared: bool, written: int) -> None:
+    """A comparison swallows NaNs."""
+    dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
+
+    def kernel_of_rows(x_ref: Any, o_ref: Any, total: Any) -> None:
+        total[0:written, :] = x_ref[0:written, :]
+        wide = total[...].astype(jnp.float32)
+        o_ref[...] = jnp.where(wide > 0, 1.0, 2.0) if compared else wide * 2
+
+    x = np.ones((64, 128), np.float32).astype(dtype)
+    shape = jax.ShapeDtypeStruct(x.shape, np.float32)
+    source = lowered(pl.pallas_call(kernel_of_rows, out_shape=shape, scratch_shapes=[pltpu.VMEM(x.shape, dtype)]), x)
+    if written == 64:
+        assert simulate(source, x).hazards == ()
+        return
+    with pytest.raises(UninitializedError, match="4096 of 8192") as caught:
+        simulate(source, x)
+    assert "reads total (vmem " in str(caught.value.related)
+
+
+def test_the_rows_past_the_edge() -> None:
+    def kernel_of_edge(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = jnp.where(x_ref[...] > 0, 1, 2).sum(0, keepdims=True) + jnp.zeros(TILE, jnp.int32)
+
+    x = np.ones((12, 128), np.float32)
+    specs = dict(in_specs=[pl.BlockSpec(TILE, lambda i: (i, 0))], out_specs=pl.BlockSpec(TILE, lambda i: (i, 0)))
+    call = pl.pallas_call(kernel_of_edge, grid=(2,), out_shape=jax.ShapeDtypeStruct((16, 128), jnp.int32), **specs)
+    with pytest.raises(UninitializedError) as caught:
+        simulate(lowered(call, x), x)
+    assert "reads x_ref window" in str(caught.value.related)
+    whole = np.ones((16, 128), np.float32)
+    assert simulate(lowered(call, whole), whole).hazards == ()

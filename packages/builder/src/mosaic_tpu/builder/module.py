@@ -80,7 +80,8 @@ class MosaicModule:
             if canonical:
                 operation = operation.clone(ip=False)
                 PassManager.parse("builtin.module(canonicalize,cse,canonicalize)").run(operation)
-            return str(operation.get_asm(enable_debug_info=locations, pretty_debug_info=locations)).rstrip() + "\n"
+            # Local scope writes each location where it is, and not in a table at the end.
+            return str(operation.get_asm(enable_debug_info=locations, use_local_scope=locations)).rstrip() + "\n"
 
     def serialize(
         self, *, ir_version: int | None = FORWARD_COMPATIBLE_IR_VERSION, unzip: bool = True, keep: bool = True

@@ -310,7 +310,11 @@ def _plain_slice(entry: slice[Any, Any, Any], dim: int) -> slice[Any, Any, Any]:
 def _python_slice(entry: slice[Any, Any, Any], size: int, dim: int) -> Slice:
     start, stop, step = (0, 0, 0) if entry.step == 0 else entry.indices(size)
     if step < 1 or stop <= start:
-        raise ShapeError(f"slice {entry} of dimension {dim} of size {size} is empty or reversed", op="[…]")
+        raise ShapeError(
+            f"slice {entry} of dimension {dim} of size {size} has no element",
+            op="[…]",
+            hint="slice within the dimension, from a start to a later stop",
+        )
     return Slice(start, -(-(stop - start) // step), step)
 
 

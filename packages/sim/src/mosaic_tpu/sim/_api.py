@@ -18,7 +18,7 @@ from mosaic_tpu.sim._memory import Array
 from mosaic_tpu.sim._module import Module
 from mosaic_tpu.sim._options import Options, Timing
 from mosaic_tpu.sim._order import compare_orders
-from mosaic_tpu.sim._read import is_program, module_of, read
+from mosaic_tpu.sim._read import module_of, program_text, read
 from mosaic_tpu.sim._report import Report, merged
 from mosaic_tpu.sim.errors import InputError, UndefinedResultError
 
@@ -43,15 +43,18 @@ def simulate(
 ) -> Report:
     """Run a Mosaic module on the CPU, and look for what a TPU would not forgive.
 
+    Products are the MXU's: f32 operands are rounded to bf16 unless the op asks for more (``precision="highest"``), and
+    summed in f32. The engines sum in orders of their own.
+
     Args:
         source: whatever `read` takes, or a lowered JAX function with several kernels and other ops around them.
         *inputs: the arrays the custom call takes, in its order: bounds of a dynamic grid, scalar prefetch, inputs. Of
             a lowered JAX function, its arguments.
         outputs: shape and dtype of each output, where the source does not say them and they are made block by block.
-        engine: ``"numpy"``, the reference, or ``"xla"``: jitted, for big shapes. It flags accesses out of bounds and
-            undefined results (the reference engine then says whether they matter), and no other hazard; it has no
-            schedule, so ``seed``, ``dma`` and ``shuffle`` mean
-            nothing to it, and what only the reference can do is refused.
+        engine: ``"numpy"``, the reference, or ``"xla"``: jitted, for big shapes. It flags accesses out of bounds,
+            failed assertions and undefined results (the reference engine then runs too, and what it finds is reported),
+            and no other hazard; it prints nothing. It has no schedule, so ``seed``, ``dma`` and ``shuffle`` mean
+            nothing to it; other options of the reference are refused.
         seed: of the schedule: when copies happen and who runs next.
         dma: when copies happen: ``"eager"`` at their start, ``"wait"`` as late as a wait allows, ``"random"`` between.
             Memory in flight is in flight until it is waited for, in each of them.
@@ -108,10 +111,10 @@ def simulate(
     _check(engine, compare_fills)
     if engine == "xla":
         _check_for_xla(compare_fills, options)
-    if is_program(source):
+    if (text := program_text(source)) is not None:
         if outputs is not None:
             raise InputError("a program says itself what its outputs are", op="simulate", hint="leave outputs out")
-        return _program(source, inputs, engine, options, compare_fills)
+        return _program(text, inputs, engine, options, compare_fills)
     return _one(read(source), [inputs], _output_specs(outputs), engine, options, compare_fills)
 
 
@@ -174,7 +177,11 @@ def simulate_devices(
     if not of_devices:
         raise InputError("no device", op="simulate_devices", hint="one list of arrays for each device")
     if len({len(given) for given in of_devices}) != 1:
-        raise InputError("the devices get different numbers of arrays", op="simulate_devices")
+        raise InputError(
+            "the devices get different numbers of arrays",
+            op="simulate_devices",
+            hint="give each device as many arrays as the others",
+        )
     return _one(read(source), of_devices, _output_specs(outputs), "numpy", options, compare_fills)
 
 
@@ -213,10 +220,9 @@ def _output_specs(outputs: Sequence[tuple[tuple[int, ...], Any]] | None) -> list
     return made
 
 
-def _program(source: Any, inputs: Sequence[Any], engine: Engine, options: Options, compare: bool) -> Report:
+def _program(text: str, inputs: Sequence[Any], engine: Engine, options: Options, compare: bool) -> Report:
     from mosaic_tpu.sim._program import KernelCall, run_program
 
-    text = source if isinstance(source, str) else str(source.as_text())
     kernels: list[Report] = []
 
     def run(call: KernelCall, operands: list[Array]) -> Sequence[Array]:

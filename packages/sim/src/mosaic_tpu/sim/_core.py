@@ -9,7 +9,7 @@ import numpy as np
 
 from mosaic_tpu.sim._dma import DMA, Leg
 from mosaic_tpu.sim._machine import Blocked, Machine, Run
-from mosaic_tpu.sim._memory import Array, Buffer, Clock, Semaphore, new_array, pattern, poison, semaphores, words
+from mosaic_tpu.sim._memory import Array, Buffer, Clock, Semaphore, is_poisoned, new_array, poison, semaphores
 from mosaic_tpu.sim._races import Access, History, race
 from mosaic_tpu.sim._types import Type
 from mosaic_tpu.sim.errors import (
@@ -94,6 +94,7 @@ class Core:
             return array
         array = new_array(type_.shape, type_.dtype, self.machine.options.fill)
         buffer = Buffer(name, type_.space or "vmem", array, device=self.device, key=key, bits=type_.bits)
+        buffer.blank = True
         self.buffers[key] = buffer
         if self.clock is not None and self.machine.reaches(key):
             share(buffer)
@@ -182,13 +183,12 @@ class Core:
         return poison(dtype, self.machine.options.fill)
 
     def loaded(self, number: int, view: Array, buffer: Buffer) -> None:
-        """Note a load that sees what looks unwritten: of floats only the first element, since NaNs show in any case."""
-        strays = self.machine.strays
-        if number in strays or not view.size:
-            return
-        seen = words(view) if view.dtype.kind in "iu" else words(view[(0,) * view.ndim].reshape(1))
-        if (seen == pattern(view.dtype, self.machine.options.fill)).any():
-            strays[number] = f"reads {buffer.describe(view)}, before it is written"
+        """Note a load that sees what looks unwritten; a buffer without it is not looked at again."""
+        fill = self.machine.options.fill
+        if is_poisoned(view, fill):
+            self.machine.strays.setdefault(number, f"reads {buffer.describe(view)}, before it is written")
+        elif not is_poisoned(buffer.array, fill):
+            buffer.blank = False
 
     def unknown(self, number: int, what: str, where: Any, value: Any, dtype: np.dtype[Any]) -> Any:
         """A result with what is undefined in it made unknown; the run is then compared with another."""

@@ -49,19 +49,6 @@ def guarded_roots(module: Module, function: Function) -> set[object]:
     return found
 
 
-def blank_and_given(module: Module, function: Function) -> tuple[set[object], set[object]]:
-    """Memory that nobody has written at first: scratch and allocations; and memory that the caller gives."""
-    made: set[object] = {
-        op.result.index for op in function.operation.walk() if op.name in ("memref.alloca", "memref.alloc")
-    }
-    if function is not module.kernel:
-        return made, {a.index for a in function.arguments}
-    first = len(function.arguments) - function.attributes.integer("scratch_operands", 0)
-    indices = len(function.attributes.integers("iteration_bounds"))
-    given = function.arguments[: indices + function.attributes.integer("scalar_prefetch", 0)]
-    return made | {a.index for a in function.arguments[first:]}, {a.index for a in given}
-
-
 def callee(op: Operation) -> str:
     """The function that a ``func.call`` calls."""
     return op.attributes.text("callee").removeprefix("@").strip('"')

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mosaic_tpu.sim._effects import blank_and_given, dead_ops, deferred, guarded_roots, overhanging, whole_tiles, writes
 from mosaic_tpu.sim._effects import called as called
 from mosaic_tpu.sim._effects import callee as callee
+from mosaic_tpu.sim._effects import dead_ops, deferred, guarded_roots, overhanging, whole_tiles, writes
 from mosaic_tpu.sim._effects import root_of as root_of
 from mosaic_tpu.sim._effects import waits as waits
 from mosaic_tpu.sim._module import Block, Function, Module, Operation, Value
@@ -70,8 +70,6 @@ class Emitter:
         self.histograms: list[dict[str, int]] = []
         self.guarded = guarded_roots(module, function)
         self.dead = dead_ops(function)
-        #: Memory that holds nothing at first, and memory that holds something: of other arguments nobody knows.
-        self.blank, self.given = blank_and_given(module, function)
         self.bounds: list[set[str]] = [set()]
         #: Where the result about to be defined is undefined, and why.
         self.suspect: tuple[str, str] | None = None
@@ -347,10 +345,8 @@ class Emitter:
 
     def look(self, ref: Ref, view: str) -> None:
         """Note what a load sees, if it may be memory that nobody wrote."""
-        if not self.checks or ref.buffer == "None":
-            return
-        if ref.root in self.blank if ref.type.is_float else ref.root not in self.given:
-            self.line(f"core.loaded({self.op.number}, {view}, {ref.buffer})")
+        if self.checks and ref.buffer != "None":
+            self.line(f"if {ref.buffer}.blank: core.loaded({self.op.number}, {view}, {ref.buffer})")
 
     # --- blocks ------------------------------------------------------------------------------------------------------
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mosaic_tpu.sim._layout import Spec, layout
 from mosaic_tpu.sim._memory import Array
 from mosaic_tpu.sim._module import Module, Operation
 from mosaic_tpu.sim._options import Options
-from mosaic_tpu.sim._reference import fitted, output_spec
+from mosaic_tpu.sim._reference import as_array, fitted, grid_bounds, output_spec
 from mosaic_tpu.sim.errors import (
     HazardError,
     InternalError,
     KernelAssertionError,
+    LimitError,
     MissingJaxError,
     OutOfBoundsError,
     SimulationError,
     UndefinedResultError,
+    UnsupportedOpError,
 )
 
 
@@ -36,18 +36,27 @@ def run_fast(
     run_xla = _engine()
     wanted = outputs if outputs is not None else module.call.outputs
     plan = layout(module, len(inputs), None if wanted is None else len(wanted))
-    arrays = [np.asarray(a) for a in inputs]
+    arrays = [as_array(module, a) for a in inputs]
+    grid_bounds(module, plan, arrays)  # refuses what is none
     for i, argument in enumerate(plan.role("prefetch", "input"), plan.dynamic):
         arrays[i] = fitted(module, argument, arrays[i])
     specs = [
         output_spec(module, argument, None if wanted is None else wanted[i])
         for i, argument in enumerate(plan.role("output"))
     ]
+    if any(a.size == 0 for a in arrays) or any(0 in shape for shape, _ in specs):
+        raise UnsupportedOpError(
+            "the fast engine does not run kernels on empty arrays", op=module.name, hint='run it with engine="numpy"'
+        )
     try:
         result = run_xla(module, arrays, specs, checks=options.checks)
     except SimulationError:
         raise
     except Exception as error:
+        if isinstance(error, OverflowError | MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            raise LimitError(
+                "the arrays and buffers do not fit into memory", op=module.name, hint="simulate at smaller shapes"
+            ) from None
         raise InternalError(
             f"{type(error).__name__}: {error}", op=module.name, hint='please report this, and use engine="numpy"'
         ) from error

@@ -110,6 +110,7 @@ class Pipeline:
         """Start copying a block into a slot."""
         inside, within, whole = self.place(core, index)
         target = self.slots[slot]
+        target.blank = not whole
         if not whole:
             poison_all(target.array, self.fill)
         self._copy(core, slot, self.array, self.array.array[inside], target, target.array[within])
@@ -182,6 +183,7 @@ class Output(Pipeline):
                 yield from self.settle(core, self.slot)
             if self.checks:
                 poison_all(self.current.array, self.fill)
+                self.current.blank = True
 
     def after(self, core: Core, following: Index | None) -> None:
         """Write the block back if the next step has another."""

@@ -11,7 +11,7 @@ import numpy as np
 from mosaic_tpu.sim._effects import overhanging
 from mosaic_tpu.sim._module import Module
 from mosaic_tpu.sim._types import DYNAMIC, Type, integers, parse_attributes, split
-from mosaic_tpu.sim.errors import InputError, UnsupportedOpError
+from mosaic_tpu.sim.errors import InputError, ModuleFormatError, UnsupportedOpError
 
 type Spec = tuple[tuple[int, ...], np.dtype[Any]]
 #: Memory that no window is made for: the kernel gets the array itself.
@@ -101,6 +101,8 @@ def _layout(module: Module, inputs: int, outputs: int | None) -> Layout:
     grid = attributes.integers("iteration_bounds")
     prefetch = attributes.integer("scalar_prefetch", 0)
     scratch = attributes.integer("scratch_operands", 0)
+    if prefetch < 0 or scratch < 0:
+        raise ModuleFormatError("scalar_prefetch or scratch_operands is negative", op=module.name)
     types = [a.type for a in kernel.arguments]
     names = module.names
     indices = 0

@@ -98,6 +98,11 @@ def _physical() -> int:
         return 1 << 36  # where nobody says
 
 
+def is_poisoned(array: Array, fill: int) -> bool:
+    """Whether an element holds the pattern, which may be a number like any other."""
+    return bool((words(array) == pattern(array.dtype, fill)).any())
+
+
 def new_array(shape: tuple[int, ...], dtype: np.dtype[Any], fill: int) -> Array:
     """Uninitialised memory."""
     size = math.prod(shape) * dtype.itemsize
@@ -123,9 +128,10 @@ class Buffer:
         history: who used it when, where other cores or devices can reach it.
         device: on which device it is.
         key: the same on every device.
+        blank: whether some of it may not have been written yet.
     """
 
-    __slots__ = ("array", "bits", "device", "history", "key", "name", "pending", "shape", "space")
+    __slots__ = ("array", "bits", "blank", "device", "history", "key", "name", "pending", "shape", "space")
 
     def __init__(self, name: str, space: str, array: Array, *, device: int = 0, key: object = None, bits: int = 0):
         self.name = name
@@ -136,6 +142,7 @@ class Buffer:
         self.history: History | None = None
         self.device = device
         self.key = key
+        self.blank = False
         self.bits = bits or array.dtype.itemsize * 8
 
     def describe(self, view: Array | None = None) -> str:

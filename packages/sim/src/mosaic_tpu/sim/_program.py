@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from mosaic_tpu.sim import _stablehlo, _types
-from mosaic_tpu.sim._read import digest
+from mosaic_tpu.sim._read import digest, program_text
 from mosaic_tpu.sim._stablehlo import open_ir
 from mosaic_tpu.sim.errors import InputError, ModuleFormatError, UnsupportedOpError
 
@@ -113,16 +113,12 @@ def run_program(
 
 
 def _text_of(source: Any) -> str:
-    if isinstance(source, str):
-        return source
-    for name in ("as_text", "mlir_module"):  # jax.stages.Lowered, jax.export.Exported
-        if hasattr(source, name):
-            text = getattr(source, name)()
-            if isinstance(text, str):
-                return text
-    raise ModuleFormatError(
-        f"a {type(source).__name__} is no program", hint="give StableHLO text, or jax.jit(f).trace(…).lower(…)"
-    )
+    text = source if isinstance(source, str) else program_text(source)
+    if text is None:
+        raise ModuleFormatError(
+            f"a {type(source).__name__} is no program", hint="give StableHLO text, or jax.jit(f).trace(…).lower(…)"
+        )
+    return text
 
 
 def _read(text: str) -> Any:
@@ -372,11 +368,14 @@ def _check_place(op: Any, main: Any) -> None:
     parent = op.parent
     if parent.operation == main.operation:
         return
+    devices = "sdy.manual_computation" in (parent.name, parent.operation.name)
     within = open_ir.StringAttr(parent.attributes["sym_name"]).value if "sym_name" in parent.attributes else parent.name
     raise UnsupportedOpError(
         f"the kernel is called inside {within}, and only calls in straight-line code can be run",
         op=_read_call(op).kernel_name,
-        hint="unroll the loop, or simulate the kernel alone, on its operands",
+        hint="simulate_devices runs the kernel, on the arrays of each device"
+        if devices
+        else "unroll the loop, or simulate the kernel alone, on its operands",
     )
 
 

@@ -62,7 +62,7 @@ def read(source: Any, debug_locations: bytes | None = None) -> Module:
     if isinstance(source, bytes | bytearray | memoryview):
         return _read_bytes(bytes(cast("bytes", source)), debug_locations)
     if isinstance(source, str):
-        if is_program(source):
+        if program_text(source) is not None:
             return _read_program(source)
         if "\n" not in source and source.endswith((".mlir", ".mlirbc")):
             return _read_file(Path(source))
@@ -74,8 +74,8 @@ def read(source: Any, debug_locations: bytes | None = None) -> Module:
     module = getattr(source, "module", None)
     if isinstance(module, _compat.open_ir.Module):
         return _read_module(module)
-    if is_program(source):
-        return _read_program(str(source.as_text()))
+    if (text := program_text(source)) is not None:
+        return _read_program(text)
     raise ModuleFormatError(f"a {type(source).__name__} holds no Mosaic module", op="read", hint=_hint(source))
 
 
@@ -87,13 +87,15 @@ def _hint(source: Any) -> str:
     return ModuleFormatError.default_hint
 
 
-def is_program(source: Any) -> bool:
-    """Whether this is a lowered JAX function, not a Mosaic module."""
+def program_text(source: Any) -> str | None:
+    """The text of a lowered JAX function, of a `jax.stages.Lowered` or a `jax.export.Exported`; else nothing."""
     if isinstance(source, str):
-        return "tpu_custom_call" in source and "stablehlo" in source
+        return source if "tpu_custom_call" in source and "stablehlo" in source else None
     if isinstance(source, Module) or hasattr(source, "body"):
-        return False
-    return callable(getattr(source, "as_text", None))
+        return None
+    make = getattr(source, "as_text", None) or getattr(source, "mlir_module", None)
+    text = make() if callable(make) else None
+    return text if isinstance(text, str) else None
 
 
 def _read_file(path: Path) -> Module:
@@ -283,7 +285,7 @@ def module_of(call: Any) -> Module:
     if found is None:
         found = _MODULES[key] = _read_trusted(call.body, call.debug_locations)
         if len(_MODULES) > _KEPT:
-            _MODULES.pop(next(iter(_MODULES), b""), None)
+            _MODULES.pop(next(iter(list(_MODULES)), b""), None)  # a list: other threads add to it
     return replace(found, call=Call(tuple(call.outputs), dict(call.aliases)))
 
 

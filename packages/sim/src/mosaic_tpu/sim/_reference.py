@@ -13,6 +13,7 @@ from mosaic_tpu.sim._blas import one_thread
 from mosaic_tpu.sim._compile import Compiled, compiled
 from mosaic_tpu.sim._core import Core, share
 from mosaic_tpu.sim._effects import whole_tiles
+from mosaic_tpu.sim._fenv import default_environment
 from mosaic_tpu.sim._grid import pipeline, run_grid, steps
 from mosaic_tpu.sim._layout import Argument, Layout, Spec, layout
 from mosaic_tpu.sim._machine import Machine, Run
@@ -53,7 +54,7 @@ def run(module: Module, inputs: Sequence[Sequence[Any]], outputs: Sequence[Spec]
         plan = layout(module, len(inputs[0]), None if wanted is None else len(wanted))
         machine = Machine(module, options, len(inputs))
         results = [_device(machine, code, plan, d, given, wanted) for d, given in enumerate(inputs)]
-        with one_thread(), np.errstate(all="ignore"):
+        with one_thread(), default_environment(), np.errstate(all="ignore"):
             _run(machine)
     except SimulationError:
         raise
@@ -95,8 +96,8 @@ def _device(
     """Make the memory and the cores of one device; its output arrays."""
     options = machine.options
     module = machine.module
-    grid = _bounds(module, plan, given)
-    arrays = [_array(module, a) for a in given[plan.dynamic :]]
+    grid = grid_bounds(module, plan, given)
+    arrays = [as_array(module, a) for a in given[plan.dynamic :]]
     hbm, outputs = _arrays(module, plan, arrays, wanted, device, options)
     contended = _contended(module, plan)
     for index in range(options.cores):
@@ -109,12 +110,13 @@ def _device(
     return outputs
 
 
-def _bounds(module: Module, plan: Layout, given: Sequence[Any]) -> tuple[int, ...]:
+def grid_bounds(module: Module, plan: Layout, given: Sequence[Any]) -> tuple[int, ...]:
+    """The grid of a call, some of whose bounds are its first operands."""
     dynamic = iter(given[: plan.dynamic])
     bounds: list[int] = []
     for bound in plan.grid:
         if bound == DYNAMIC:
-            value = _array(module, next(dynamic))
+            value = as_array(module, next(dynamic))
             if value.size != 1 or value.dtype.kind not in "iu" or value.reshape(()) < 0:
                 shown = value.item() if value.size == 1 else f"{value.dtype}{list(value.shape)}"
                 raise InputError(f"a bound of the grid is {shown}", op=module.name, hint="give an int32, 0 or more")
@@ -123,7 +125,8 @@ def _bounds(module: Module, plan: Layout, given: Sequence[Any]) -> tuple[int, ..
     return tuple(bounds)
 
 
-def _array(module: Module, value: Any) -> Array:
+def as_array(module: Module, value: Any) -> Array:
+    """What a caller gives, as NumPy's."""
     try:
         return np.asarray(value)
     except Exception as error:
@@ -154,6 +157,7 @@ def _arrays(
             buffer = hbm[source - plan.dynamic]
         else:
             buffer = _buffer(argument, new_array(shape, dtype, options.fill), device)
+            buffer.blank = True
         outputs.append(buffer.array)
         hbm.append(buffer)
     _pad(plan, hbm, options.fill)
@@ -288,6 +292,7 @@ def _scratch(core: Core, argument: Argument) -> Any:
     array = new_array(argument.type.shape, argument.type.dtype, core.machine.options.fill)
     space = argument.type.space or "vmem"
     buffer = Buffer(argument.name, space, array, device=core.device, key=argument.name, bits=argument.type.bits)
+    buffer.blank = True
     core.buffers[buffer.key] = buffer
     core.reserve(space, argument.type.size * argument.type.bits // 8)
     return buffer

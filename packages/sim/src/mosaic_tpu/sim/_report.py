@@ -34,7 +34,7 @@ class Report:
         dma_bytes: what they copied.
         op_counts: how often each op of the kernel's function ran.
         memory: the most that any core had in use of each memory space, in bytes; of HBM, the arrays of a device.
-        unwritten: for each output with elements that were never written, how many.
+        unwritten: for each output with elements that were never written, how many; not counted after a hazard.
         trace: DMAs, waits and signals in order.
         dropped: events that the trace had no room for.
         seconds: wall-clock time of the run.
@@ -118,7 +118,8 @@ class Report:
         """What the reference engine counts."""
         common = Counter(self.op_counts).most_common()
         more = f" and {len(common) - _OPS} more" if len(common) > _OPS else ""
-        unwritten = ", ".join(f"{n} {c:,} elements" for n, c in self.unwritten.items()) or "nothing"
+        nothing = "not counted, after a hazard" if self.hazards else "nothing"
+        unwritten = ", ".join(f"{n} {c:,} elements" for n, c in self.unwritten.items()) or nothing
         return [
             ("steps", f"{self.steps:,}"),
             ("DMAs", f"{self.dmas:,}, {_size(self.dma_bytes)}"),
@@ -133,7 +134,7 @@ class Report:
             return f"{len(self.hazards)}, the run stopped at the last" if self.stopped else str(len(self.hazards))
         if not self.options.get("checks", True):
             return "not looked for"
-        return "none" if self.engine == "numpy" else "none: bounds and undefined results were checked, and nothing else"
+        return "none" if self.engine == "numpy" else "none of those that this engine looks for"
 
     def raise_for_hazards(self) -> None:
         """Raise the first hazard, if there is one."""

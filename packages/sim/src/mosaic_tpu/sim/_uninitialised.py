@@ -6,7 +6,7 @@ import numpy as np
 
 from mosaic_tpu.sim._effects import root_of
 from mosaic_tpu.sim._layout import Layout
-from mosaic_tpu.sim._memory import Array, is_floating, pattern, words
+from mosaic_tpu.sim._memory import Array, is_floating, is_poisoned, pattern, words
 from mosaic_tpu.sim._module import Module, Operation
 from mosaic_tpu.sim._options import Options
 from mosaic_tpu.sim._reference import Outcome
@@ -30,7 +30,7 @@ def _outputs(module: Module, outcome: Outcome) -> list[tuple[int, int, str]]:
 def doubtful(module: Module, outcome: Outcome, options: Options) -> bool:
     """Whether an output holds the pattern, which may be a number like any other, or a NaN, which may come of it."""
     arrays = [outcome.outputs[d][i] for d, i, _ in _outputs(module, outcome)]
-    return any(_holds(a, options.fill).any() or _has_nan(a) for a in arrays)
+    return any(is_poisoned(a, options.fill) or _has_nan(a) for a in arrays)
 
 
 def _has_nan(array: Array) -> bool:

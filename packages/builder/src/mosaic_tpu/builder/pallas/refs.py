@@ -224,7 +224,7 @@ class RefIdioms(Idioms):
                 f"{space.value if space else '?'} refs cannot be read or written directly",
                 op=op,
                 operands=[ref],
-                hint="copy to vmem with b.pallas.async_copy",
+                hint="copy to vmem with b.pallas.async_copy, which takes views of refs: a.x.at[...]",
             )
 
     def _load_block(self, base: Value, index: Index, starts: list[IrValue]) -> Value:

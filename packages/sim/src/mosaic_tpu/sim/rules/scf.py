@@ -34,8 +34,10 @@ def _for(e: Emitter, op: Operation) -> None:
     _declare(e, op.results, names)
     index = f"i{induction.index}"
     e.infos[induction.index] = Info(index)
-    if e.known(step) is None:
+    known = e.known(step)
+    if known is None:
         e.assign(step, e.text(step))
+    if known is None or known <= 0:
         what = "a loop whose step is not positive"
         e.line(f"if {e.text(step)} <= 0: core.outside({op.number}, {what!r})")
     bounds = [e.text(v) for v in (low, high, step)]

@@ -14,7 +14,8 @@ SELECT_UP_TO: Final = 1 << 16
 UNROLL_UP_TO: Final = 64
 #: Ops up to which the fastest dimensions of the grid are unrolled.
 UNROLL_GRID_UP_TO: Final = 512
-_LOOPS: Final = {"scf.for", "scf.while"}
+#: Ops whose memory is carried through them: they cannot be run and then not count.
+_CARRYING: Final = {"scf.for", "scf.while", "scf.index_switch", "func.call"}
 _VIEWS: Final = {"tpu.memref_slice", "tpu.memref_squeeze", "arith.constant", "vector.broadcast", "vector.shape_cast"}
 
 
@@ -24,12 +25,12 @@ def operations(block: Block) -> int:
 
 
 def work(blocks: list[Block]) -> float:
-    """Elements that ops of the blocks make or write; infinite if there is a loop."""
+    """Elements that ops of the blocks make or write; infinite if there is a loop, a switch or a call."""
     return sum(_work(inner) for block in blocks for op in block.operations for inner in op.walk())
 
 
 def _work(op: Operation) -> float:
-    if op.name in _LOOPS:
+    if op.name in _CARRYING:
         return math.inf
     if op.name in _VIEWS or (op.results and not any(r.users for r in op.results)):
         return 0

@@ -143,9 +143,10 @@ class _Grid:
             self._loop(*self._split(looped))
         else:
             self._step([0] * len(self.plan.grid), {}, [])
+        ran = _all([lax.gt(b, np.int32(0)) for b in self.bounds if not isinstance(b, int)])
         for operand, starts in self.resident.items():
             if operand.is_output:
-                t.memory[operand.root] = self._write_back(operand, starts)
+                t.memory[operand.root] = _choose(ran, self._write_back(operand, starts), t.memory[operand.root])
 
     def _settle(self, looped: list[int]) -> None:
         """Find out which windows stay where they are, and which may be written by the kernel."""
@@ -262,7 +263,9 @@ class _Grid:
         for value, block, size in zip(values, blocks.bounds, operand.root.shape, strict=True):
             start = value if blocks.element else self._scaled(value, block)
             found.append(int(start) if is_static(start) else start)
-            t.fail_if(t.leaves(found[-1], size - block), body.terminator)
+            # Blocks are counted before they are scaled, which may wrap.
+            place, last = (found[-1], size - block) if blocks.element else (as_place(value), (size - block) // block)
+            t.fail_if(t.leaves(place, last), body.terminator)
         return tuple(found)
 
     def _scaled(self, value: Any, block: int) -> Index:
@@ -309,6 +312,11 @@ class _Grid:
     def _write_back(self, operand: Operand, starts: Starts) -> Array:
         t = self.t
         return write(t.memory[operand.root], _steps(operand, starts), t.memory[operand.window])
+
+
+def as_place(value: Any) -> Index:
+    """A number known while translating as Python's."""
+    return int(value) if is_static(value) else value
 
 
 def _same(*held: Array) -> tuple[Array, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 Range = tuple[int, int]
 ALL: Final[Range] = (-(1 << 31), (1 << 31) - 1)
 
@@ -53,8 +55,9 @@ class Ranges:
         return ALL if found is None else found[1]
 
     def set(self, value: Any, low: int, high: int) -> None:
-        """Record what is known of a traced integer."""
-        if not isinstance(value, int) and (low, high) != ALL and ALL[0] <= low and high <= ALL[1]:
+        """Record what is known of a traced integer of 32 bits; narrower ones wrap, and a true i1 is -1."""
+        known = (low, high) != ALL and ALL[0] <= low and high <= ALL[1]
+        if known and not isinstance(value, int) and value.dtype == np.int32:
             self._known[id(value)] = value, (low, high)  # kept alive: its identity is the key
 
     def derive(self, name: str, a: Any, b: Any, result: Any) -> None:

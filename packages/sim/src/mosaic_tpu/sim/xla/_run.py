@@ -82,12 +82,4 @@ def run_xla(module: Module, inputs: Sequence[Any], outputs: Sequence[Output], *,
     """
     made, flag = translate(module, outputs, checks=checks)(*inputs)
     number = int(flag) if checks else 0
-    return XlaResult(tuple(np.asarray(x) for x in made), number, _operation(module, number - 1) if number else None)
-
-
-def _operation(module: Module, number: int) -> Operation | None:
-    for function in module.functions.values():
-        for op in function.operation.walk():
-            if op.number == number:
-                return op
-    return None
+    return XlaResult(tuple(np.asarray(x) for x in made), number, module.operations[number - 1] if number else None)

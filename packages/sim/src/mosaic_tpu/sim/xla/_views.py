@@ -223,21 +223,23 @@ def _cut(array: Array, window: Window) -> Array:
     if all(isinstance(s, int) for s in window.starts):
         starts = _clamped(array, window)
         return lax.slice(array, starts, [a + b for a, b in zip(starts, window.sizes, strict=True)])
-    return lax.dynamic_slice(array, _starts(window), window.sizes, allow_negative_indices=False)
+    return lax.dynamic_slice(array, _starts(array, window), window.sizes, allow_negative_indices=False)
 
 
 def _paste(array: Array, window: Window, part: Array) -> Array:
     if window.sizes == array.shape:
         return part
-    return lax.dynamic_update_slice(array, part, _starts(window), allow_negative_indices=False)
+    return lax.dynamic_update_slice(array, part, _starts(array, window), allow_negative_indices=False)
 
 
-def _starts(window: Window) -> list[Array]:
-    return [as_index(s) for s in window.starts]
+def _starts(array: Array, window: Window) -> list[Array]:
+    """Where the box starts; XLA moves what is outside back inside, as is done here with what is known."""
+    return [as_index(s) for s in _clamped(array, window)]
 
 
-def _clamped(array: Array, window: Window) -> list[int]:
-    return [max(0, min(s, n - m)) for s, n, m in zip(window.starts, array.shape, window.sizes, strict=True)]
+def _clamped(array: Array, window: Window) -> list[Any]:
+    limits = [n - m for n, m in zip(array.shape, window.sizes, strict=True)]
+    return [max(0, min(s, last)) if isinstance(s, int) else s for s, last in zip(window.starts, limits, strict=True)]
 
 
 def filled(shape: tuple[int, ...], value: Any) -> Array:

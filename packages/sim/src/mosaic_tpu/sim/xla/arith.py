@@ -25,11 +25,6 @@ Binary = Callable[[Array, Array], Array]
 Fold = Callable[[int, int], Any]
 
 
-def width(of: Type) -> int:
-    """Bits of an integer as it is computed here."""
-    return of.bits
-
-
 def signed(value: Any, of: Type) -> int:
     """A folded integer as a number: a true i1 is -1."""
     return -int(value) if of.element == "i1" else int(value)
@@ -312,16 +307,11 @@ def _select(t: Translation, op: Operation) -> Any:
     condition, yes, no = map(t.get, op.operands)
     if is_static(condition):
         return yes if condition else no
-    made = select(condition, t.array(op.operands[1]), t.array(op.operands[2]))
+    made = lax.select(condition, t.array(op.operands[1]), t.array(op.operands[2]))
     if op.result.type.kind == "scalar":
         (low, high), (low2, high2) = t.ranges.of(yes), t.ranges.of(no)
         t.ranges.set(made, min(low, low2), max(high, high2))
     return made
-
-
-def select(condition: Array, yes: Array, no: Array) -> Array:
-    """One of two arrays, by a scalar, or elementwise."""
-    return lax.select(condition, yes, no)
 
 
 # --- constants ---------------------------------------------------------------------------------------------------

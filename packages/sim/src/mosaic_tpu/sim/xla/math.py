@@ -88,7 +88,7 @@ def _trailing_zeros(x: Array) -> Array:
     return lax.population_count(lax.bitwise_and(lax.bitwise_not(x), x - lax.full_like(x, 1)))
 
 
-_integer("math.absi", lax.abs)
+_integer("math.absi", in_bytes(lax.abs))
 _integer("math.ctlz", lax.clz)
 _integer("math.cttz", _trailing_zeros)
 _integer("math.ctpop", lax.population_count)

@@ -98,7 +98,11 @@ def _for(t: Translation, op: Operation) -> Any:
     lower, upper, step = (t.index(v) for v in op.operands[:3])
     first = [t.get(v) for v in op.operands[3:]]
     body = op.regions[0]
-    if not isinstance(step, int):
+    if isinstance(step, int):
+        t.fail_if(step <= 0, op)
+        if step <= 0:  # flagged; what it would make nobody knows
+            return _results(op, first)
+    else:
         t.fail_if(lax.le(step, lax.full_like(step, 0)), op)
     if all(isinstance(v, int) for v in (lower, upper, step)):
         count = max(0, -(-(upper - lower) // step))
