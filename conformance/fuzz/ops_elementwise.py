@@ -245,9 +245,14 @@ def _compare(function: Callable[..., Array]) -> Callable[..., Tracked]:
     return compute
 
 
+def _unequal(x: Array, y: Array) -> Array:
+    """As Pallas lowers ``!=`` of floats, and so the builder: ordered, so that a NaN is not unequal to anything."""
+    return (x < y) | (x > y)
+
+
 for name, function in (
     ("eq", np.equal),
-    ("ne", np.not_equal),
+    ("ne", _unequal),
     ("lt", np.less),
     ("le", np.less_equal),
     ("gt", np.greater),
