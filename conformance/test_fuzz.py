@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from conformance.conftest import Record
-from conformance.fuzz import engines, oracle
+from conformance.fuzz import campaign, engines, oracle
 from conformance.fuzz.campaign import FEATURES, Coverage, run
 from conformance.fuzz.draw_views import whole
 from conformance.fuzz.emit import to_module
@@ -237,3 +237,15 @@ def _drawn(count: int, *more: st.SearchStrategy[Any]) -> Any:
         return all_of_them
 
     return decorate
+
+
+def test_a_failure_tells_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def differ(*_: Any) -> Any:
+        raise DifferenceError("numpy", "o0", "all of it")
+
+    monkeypatch.setattr(campaign, "check", differ)
+    found = campaign.outcome(7, 5)
+    assert isinstance(found, str)
+    assert "numpy: the output o0 differs: all of it" in found
+    assert "campaign: seed 7, 5 programs" in found
+    assert "o0: output" in found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,6 +55,13 @@ class Coverage:
         """Count a program once for each thing in it."""
         self.programs += 1
         self.counts.update(set(features(program)))
+
+    def merge(self, other: Coverage) -> None:
+        """Add what other programs had."""
+        self.programs += other.programs
+        self.elements += other.elements
+        self.known += other.known
+        self.counts.update(other.counts)
 
     def missing(self) -> list[str]:
         """What no program had."""
@@ -140,8 +147,6 @@ def run(
     *,
     shrinks: bool = True,
     derandomize: bool = False,
-    coverage: Coverage | None = None,
-    each: Callable[[], None] = lambda: None,
 ) -> Coverage:
     """Draw ``count`` programs from a seed and check each.
 
@@ -150,13 +155,11 @@ def run(
         count: of programs.
         shrinks: look for the simplest program that fails.
         derandomize: as hypothesis has it, in CI.
-        coverage: to add to.
-        each: called after every program.
 
     Raises:
         Exception: what the simplest failing program raised, with its text as a note.
     """
-    covered = coverage or Coverage()
+    covered = Coverage()
 
     @seed(number)
     @settings(
@@ -182,10 +185,17 @@ def run(
         covered.add(program)
         covered.elements += found.elements
         covered.known += found.known
-        each()
 
     campaign()
     return covered
+
+
+def outcome(number: int, count: int) -> Coverage | str:
+    """What the programs of a seed cover, or how the simplest that fails does."""
+    try:
+        return run(number, count)
+    except Exception:
+        return traceback.format_exc()
 
 
 def engines_for(program: Program) -> tuple[Engine, ...]:
