@@ -9,7 +9,7 @@ import numpy as np
 
 from mosaic_tpu.sim._dma import DMA, Leg
 from mosaic_tpu.sim._machine import Blocked, Machine, Run
-from mosaic_tpu.sim._memory import Array, Buffer, Clock, Semaphore, is_poisoned, new_array, poison, semaphores
+from mosaic_tpu.sim._memory import Array, Buffer, Clock, Semaphore, new_array, poison, poisoned, semaphores
 from mosaic_tpu.sim._races import Access, History, race
 from mosaic_tpu.sim._types import Type
 from mosaic_tpu.sim.errors import (
@@ -185,9 +185,9 @@ class Core:
     def loaded(self, number: int, view: Array, buffer: Buffer) -> None:
         """Note a load that sees what looks unwritten; a buffer without it is not looked at again."""
         fill = self.machine.options.fill
-        if is_poisoned(view, fill):
+        if poisoned(view, fill).any():
             self.machine.strays.setdefault(number, f"reads {buffer.describe(view)}, before it is written")
-        elif not is_poisoned(buffer.array, fill):
+        elif not poisoned(buffer.array, fill).any():
             buffer.blank = False
 
     def unknown(self, number: int, what: str, where: Any, value: Any, dtype: np.dtype[Any]) -> Any:

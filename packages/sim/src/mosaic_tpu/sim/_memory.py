@@ -98,9 +98,9 @@ def _physical() -> int:
         return 1 << 36  # where nobody says
 
 
-def is_poisoned(array: Array, fill: int) -> bool:
-    """Whether an element holds the pattern, which may be a number like any other."""
-    return bool((words(array) == pattern(array.dtype, fill)).any())
+def poisoned(array: Array, fill: int) -> Array:
+    """Where an array holds the pattern of uninitialised memory, which may be a number like any other."""
+    return words(array) == pattern(array.dtype, fill)
 
 
 def new_array(shape: tuple[int, ...], dtype: np.dtype[Any], fill: int) -> Array:

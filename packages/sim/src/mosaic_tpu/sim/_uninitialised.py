@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mosaic_tpu.sim._effects import root_of
 from mosaic_tpu.sim._layout import Layout
-from mosaic_tpu.sim._memory import Array, is_floating, is_poisoned, pattern, words
+from mosaic_tpu.sim._memory import Array, is_floating, poisoned, words
 from mosaic_tpu.sim._module import Module, Operation
 from mosaic_tpu.sim._options import Options
+from mosaic_tpu.sim._outputs import part_of
 from mosaic_tpu.sim._reference import Outcome
 from mosaic_tpu.sim._registry import WAITS, WRITES
 from mosaic_tpu.sim.errors import HazardError, UndefinedResultError, UninitializedError, UnwrittenOutputError
-
-
-def _holds(array: Array, fill: int) -> Array:
-    """Where an array holds the pattern of uninitialised memory."""
-    return words(array) == pattern(array.dtype, fill)
 
 
 def _outputs(module: Module, outcome: Outcome) -> list[tuple[int, int, str]]:
@@ -30,7 +24,7 @@ def _outputs(module: Module, outcome: Outcome) -> list[tuple[int, int, str]]:
 def doubtful(module: Module, outcome: Outcome, options: Options) -> bool:
     """Whether an output holds the pattern, which may be a number like any other, or a NaN, which may come of it."""
     arrays = [outcome.outputs[d][i] for d, i, _ in _outputs(module, outcome)]
-    return any(is_poisoned(a, options.fill) or _has_nan(a) for a in arrays)
+    return any(poisoned(a, options.fill).any() or _has_nan(a) for a in arrays)
 
 
 def _has_nan(array: Array) -> bool:
@@ -42,20 +36,18 @@ def unwritten(module: Module, outcome: Outcome, again: Outcome | None, options: 
     found: dict[str, int] = {}
     for d, i, name in _outputs(module, outcome):
         array = outcome.outputs[d][i]
-        mask = _holds(array, options.fill)
+        mask = poisoned(array, options.fill)
         if again is not None:
-            mask &= _holds(again.outputs[d][i], again.machine.options.fill)
+            mask &= poisoned(again.outputs[d][i], again.machine.options.fill)
         count = int(mask.sum())
         if not count:
             continue
         found[name] = found.get(name, 0) + count
         if not options.may_be_unwritten(name):
-            first = [int(n) for n in np.unravel_index(int(np.argmax(mask)), array.shape)]
+            part = part_of(outcome, d, i, mask)
             error = UnwrittenOutputError(
-                f"{count} of {array.size} elements of the output {name} were never written, or copied from memory that "
-                f"was not, the first at {first}",
-                buffer=f"{name} ({array.dtype}{list(array.shape)})",
-                device=f"device {d}" if len(outcome.outputs) > 1 else None,
+                f"{part.text} were never written, or copied from memory that was not, the first at {list(part.first)}",
+                **part.where,
                 related=_stray(outcome),
             )
             outcome.machine.hazard(error, _writer(module, outcome.layout, name), None)
@@ -85,19 +77,19 @@ def compare(module: Module, outcome: Outcome, again: Outcome, options: Options, 
             other = again.outputs[d][i]
             mask = words(array) != words(other)
             if not outcome.machine.doubts or options.may_be_unwritten(names[i]):
-                mask &= ~(_holds(array, options.fill) & _holds(other, again.machine.options.fill))  # nobody wrote there
+                mask &= ~(
+                    poisoned(array, options.fill) & poisoned(other, again.machine.options.fill)
+                )  # nobody wrote there
             if not mask.any():
                 continue
-            first = [int(n) for n in np.unravel_index(int(np.argmax(mask)), array.shape)]
+            part = part_of(outcome, d, i, mask)
             if outcome.machine.doubts:
-                _undefined(outcome, f"{int(mask.sum())} of {array.size} elements of the output {names[i]}")
+                _undefined(outcome, part.text)
                 return True
             error: HazardError = UninitializedError(
-                f"{int(mask.sum())} of {array.size} elements of the output {names[i]} depend on what uninitialised "
-                f"memory holds, the first at {first}: {array[tuple(first)]} in one run, {other[tuple(first)]} in the "
-                "other",
-                buffer=f"{names[i]} ({array.dtype}{list(array.shape)})",
-                device=f"device {d}" if len(outcome.outputs) > 1 else None,
+                f"{part.text} depend on what uninitialised memory holds, the first at {list(part.first)}: "
+                f"{array[part.first]} in one run, {other[part.first]} in the other",
+                **part.where,
                 related=_stray(outcome),
             )
             outcome.machine.hazard(error, _writer(module, outcome.layout, names[i]), None)

@@ -261,10 +261,9 @@ class _Grid:
         values = t.run(body, arguments[: len(body.arguments)])
         found: list[Index] = []
         for value, block, size in zip(values, blocks.bounds, operand.root.shape, strict=True):
-            start = value if blocks.element else self._scaled(value, block)
-            found.append(int(start) if is_static(start) else start)
+            found.append(_as_place(value if blocks.element else self._scaled(value, block)))
             # Blocks are counted before they are scaled, which may wrap.
-            place, last = (found[-1], size - block) if blocks.element else (as_place(value), (size - block) // block)
+            place, last = (found[-1], size - block) if blocks.element else (_as_place(value), (size - block) // block)
             t.fail_if(t.leaves(place, last), body.terminator)
         return tuple(found)
 
@@ -314,7 +313,7 @@ class _Grid:
         return write(t.memory[operand.root], _steps(operand, starts), t.memory[operand.window])
 
 
-def as_place(value: Any) -> Index:
+def _as_place(value: Any) -> Index:
     """A number known while translating as Python's."""
     return int(value) if is_static(value) else value
 
