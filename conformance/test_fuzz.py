@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from conformance.conftest import Record
+from conformance.fuzz import __main__ as fuzz_command
 from conformance.fuzz import campaign, engines, oracle
 from conformance.fuzz.campaign import FEATURES, Coverage, run
 from conformance.fuzz.draw_views import whole
@@ -52,6 +53,12 @@ def test_random_programs_have_everything_in_them() -> None:
 
     draw()
     assert not [name for name in covered.missing() if name in FEATURES]
+
+
+def test_a_campaign_goes_on_when_all_its_processes_have_had_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz_command, "_CHUNK", 1)
+    monkeypatch.setattr(fuzz_command, "_CHUNKS_OF_A_PROCESS", 1)
+    assert fuzz_command.main(["--count", "4", "--seed", "1", "--jobs", "2"]) == 0
 
 
 def test_a_seed_gives_the_same_programs() -> None:

@@ -6,17 +6,21 @@ import argparse
 import concurrent.futures
 import multiprocessing
 import os
+import queue
 import secrets
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from conformance.fuzz.campaign import Coverage, outcome
 
-#: Programs of one seed: so many are run again to see a failure again.
+#: Programs of one seed: so many are run again to see a failure again. A chunk is a seed and a number of programs.
 _CHUNK: Final = 250
 #: Chunks after which a process is replaced: compiled ops would fill its memory.
 _CHUNKS_OF_A_PROCESS: Final = 8
+
+type Chunk = tuple[int, int]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,17 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     ]
     progress = _Progress(options.count)
     total = Coverage()
-    with concurrent.futures.ProcessPoolExecutor(
-        min(options.jobs, len(chunks)),
-        mp_context=multiprocessing.get_context("spawn"),  # JAX does not survive a fork
-        max_tasks_per_child=_CHUNKS_OF_A_PROCESS,
-    ) as pool:
-        running = {pool.submit(outcome, *chunk): chunk for chunk in chunks}
-        for future in concurrent.futures.as_completed(running):
-            seed, count = running[future]
-            found = future.result()
+    with _Processes(min(options.jobs, len(chunks))) as processes:
+        for (seed, count), found in processes.outcomes(chunks):
             if isinstance(found, str):
-                pool.shutdown(wait=False, cancel_futures=True)
                 progress.end()
                 print(f"{found}\nAgain: python -m conformance.fuzz --count {count} --seed {seed}")
                 return 1
@@ -56,6 +52,64 @@ def main(arguments: list[str] | None = None) -> int:
     progress.end()
     print(total)
     return 0
+
+
+class _Processes:
+    """Runs chunks in processes, each replaced after `_CHUNKS_OF_A_PROCESS`.
+
+    A pool's own ``max_tasks_per_child`` leaves CPython 3.12's without a process once all of them have had their share.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._threads = concurrent.futures.ThreadPoolExecutor(count)
+        self._idle: queue.SimpleQueue[_Process] = queue.SimpleQueue()
+        for _ in range(count):
+            self._idle.put(_Process())
+
+    def __enter__(self) -> _Processes:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        while not self._idle.empty():
+            self._idle.get().end()
+
+    def outcomes(self, chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, Coverage | str]]:
+        """Each chunk with its outcome, as they end."""
+        running = {self._threads.submit(self._run, chunk): chunk for chunk in chunks}
+        for future in concurrent.futures.as_completed(running):
+            yield running[future], future.result()
+
+    def _run(self, chunk: Chunk) -> Coverage | str:
+        process = self._idle.get()
+        try:
+            return process.run(chunk)
+        finally:
+            self._idle.put(process)
+
+
+class _Process:
+    """One process at a time."""
+
+    def __init__(self) -> None:
+        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+        self._chunks = 0
+
+    def run(self, chunk: Chunk) -> Coverage | str:
+        """The outcome of a chunk."""
+        if self._chunks == _CHUNKS_OF_A_PROCESS:
+            self.end()
+        if self._pool is None:
+            spawn = multiprocessing.get_context("spawn")  # JAX does not survive a fork
+            self._pool, self._chunks = concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn), 0
+        self._chunks += 1
+        return self._pool.submit(outcome, *chunk).result()
+
+    def end(self) -> None:
+        """End the process."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
 
 class _Progress:
