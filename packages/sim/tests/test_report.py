@@ -12,7 +12,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from mosaic_tpu.sim import Report, errors, simulate, simulate_devices
+from mosaic_tpu.sim import Report, errors, ir, simulate, simulate_devices
 from mosaic_tpu.sim._report import SCHEMA
 from packages.sim.tests.conftest import DMA, HBM, TILE, lowered, on_devices, ramp, run_devices
 from packages.sim.tests.test_schedules import swap
@@ -77,6 +77,44 @@ def test_numbers_are_those_counted_by_hand() -> None:
     assert (counts["scf.for"], counts["arith.addf"], counts["tpu.vector_store"]) == (4, 12, 4)
     assert report.unwritten == {}
     assert report.hazards == ()
+
+
+BRANCHES = """
+func.func @branches(%t: memref<4xi32, #tpu.memory_space<smem>>, %x: memref<8x128xf32, #tpu.memory_space<vmem>>,
+                    %o: memref<8x128xf32, #tpu.memory_space<vmem>>) attributes {scalar_prefetch = 1 : i64} {
+  %c = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %four = arith.constant 4 : index
+  %v = vector.load %x[%c, %c] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+  vector.store %v, %o[%c, %c] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+  scf.for %i = %c to %four step %one {
+    %n = memref.load %t[%i] : memref<4xi32, #tpu.memory_space<smem>>
+    %bound = arith.index_cast %n : i32 to index
+    scf.for %j = %c to %bound step %one {
+      %odd = arith.remui %j, %four : index
+      %is = arith.cmpi eq, %odd, %one : index
+      scf.if %is {
+        vector.store %v, %o[%c, %c] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+      } else {
+        memref.store %n, %t[%c] : memref<4xi32, #tpu.memory_space<smem>>
+      }
+    }
+  }
+  return
+}"""
+
+
+def test_each_region_is_counted_by_itself() -> None:
+    report = simulate(BRANCHES, np.array([2, 0, 3, 6], np.int32), X[:8])
+    ops = ir.read(BRANCHES).operations
+    outer, inner = (op.number for op in ops if op.name == "scf.for")
+    (branch,) = (op.number for op in ops if op.name == "scf.if")
+    (function,) = (op.number for op in ops if op.name == "func.func")
+    assert report.region_counts[function, 0] == 1
+    assert (report.region_counts[outer, 0], report.region_counts[inner, 0]) == (4, 2 + 0 + 3 + 6)
+    # j = 1 of the first, the third and the last loop, j = 5 of the last.
+    assert (report.region_counts[branch, 0], report.region_counts[branch, 1]) == (4, 7)
+    assert len(report.region_counts) == 5
 
 
 def test_the_trace_is_what_happened_in_order() -> None:

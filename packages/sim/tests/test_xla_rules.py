@@ -82,6 +82,42 @@ def floats(shape: tuple[int, ...] = (8, 128), seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
+@pytest.mark.parametrize("shape", [(8, 128), (16, 256), (64, 128), (32, 512)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+@pytest.mark.parametrize(("kind", "numpy"), [("maximumf", np.max), ("minimumf", np.min), ("maxnumf", np.nanmax)])
+def test_nan_in_an_extreme_of_many(kind: str, numpy: Any, dtype: Any, axis: int, shape: tuple[int, ...]) -> None:
+    x = floats(shape)
+    x[np.random.default_rng(1).random(shape) < 0.01] = np.nan
+    x = x.astype(dtype)
+    expected = numpy(x.astype(np.float32), axis=axis)
+    neutral = {"minimumf": "7F80"}.get(kind, "FF80") + ("0000" if dtype is np.float32 else "")
+    op = f"""%acc = arith.constant dense<0x{neutral}> : R
+    %r = vector.multi_reduction <{kind}>, $0, %acc [{axis}] : T0 to R"""
+    found = run(op, x, shape=expected.shape, dtype=dtype)
+    assert np.isnan(expected).any() == (kind != "maxnumf")
+    np.testing.assert_array_equal(found.astype(np.float32), expected)
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "scan"])
+@pytest.mark.parametrize(("kind", "numpy"), [("maxf", np.maximum), ("minf", np.minimum)])
+def test_nan_in_an_extreme_of_a_row(op: str, kind: str, numpy: Any) -> None:
+    x = floats((64, 128))
+    x[np.random.default_rng(1).random(x.shape) < 0.01] = np.nan
+    text, expected = {
+        "all_reduce": (
+            '%r = "tpu.all_reduce"($0) {dim = 1 : i64, kind = #tpu.reduction_kind<KIND>} : (T0) -> R',
+            np.broadcast_to(numpy.reduce(x, axis=1, keepdims=True), x.shape),
+        ),
+        "scan": (
+            '%r = "tpu.scan"($0) {dimension = 1 : i64, kind = #tpu.reduction_kind<KIND>} : (T0) -> R',
+            numpy.accumulate(x, axis=1),
+        ),
+    }[op]
+    found = run(text.replace("KIND", kind), x, shape=expected.shape, dtype=np.float32)
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize(("op", "wide"), [("mulsi", np.int64), ("mului", np.uint64)])
 def test_extended_product(op: str, wide: Any) -> None:
     x, y = integers(), integers(seed=1)

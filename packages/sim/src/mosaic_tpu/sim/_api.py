@@ -281,6 +281,7 @@ def _one(
         dmas=machine.dmas,
         dma_bytes=machine.dma_bytes,
         op_counts=dict(sorted(outcome.compiled.op_counts(counts).items())),
+        region_counts=outcome.compiled.region_counts(counts),
         memory=_peaks(machine.cores),
         unwritten=unwritten,
         trace=tuple(machine.trace),

@@ -57,6 +57,11 @@ class Compiled:
                     total[name] = total.get(name, 0) + times * count
         return total
 
+    def region_counts(self, counts: list[int]) -> dict[tuple[int, int], int]:
+        """How often each region of the kernel's function ran: by the number of its op, and its own in the op."""
+        blocks = self.sources[self.module.name].blocks
+        return {(b.owner.number, b.owner.regions.index(b)): n for b, n in zip(blocks, counts, strict=True)}
+
 
 _FILE = "<mosaic-tpu "
 

@@ -68,6 +68,7 @@ class Emitter:
         self.infos: dict[int, Info] = {}
         self.refs: dict[int, Ref] = {}
         self.histograms: list[dict[str, int]] = []
+        self.blocks: list[Block] = []
         self.guarded = guarded_roots(module, function)
         self.dead = dead_ops(function)
         self.bounds: list[set[str]] = [set()]
@@ -355,6 +356,7 @@ class Emitter:
         number = len(self.histograms)
         histogram: dict[str, int] = {}
         self.histograms.append(histogram)
+        self.blocks.append(block)
         self.line(f"counts[{number}] += 1")
         for op in block.operations[:-1]:
             if op.number in self.dead:
@@ -447,12 +449,14 @@ class Source:
         marks: for each line, the number of the op it comes from.
         waits: whether it is a generator.
         histograms: for each block, how often each op stands in it.
+        blocks: the blocks themselves.
     """
 
     text: str
     marks: list[int]
     waits: bool
     histograms: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
+    blocks: list[Block] = field(default_factory=list[Block])
 
 
 def generate(module: Module, function: Function, names: dict[str, Any], *, checks: bool, several: bool) -> Source:
@@ -482,7 +486,7 @@ def generate(module: Module, function: Function, names: dict[str, Any], *, check
     if function.name in called(module):  # what runs in it is not counted
         e.lines[0] = f"    counts = [0] * {len(e.histograms)}"
     head = f"def {_identifier(function.name)}(core{''.join(', ' + p for p in parameters)}):"
-    return Source("\n".join([head, *e.lines]), [function.operation.number, *e.marks], generator, e.histograms)
+    return Source("\n".join([head, *e.lines]), [function.operation.number, *e.marks], generator, e.histograms, e.blocks)
 
 
 def _identifier(name: str) -> str:

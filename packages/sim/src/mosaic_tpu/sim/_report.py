@@ -33,6 +33,8 @@ class Report:
         dmas: copies started, windows' included.
         dma_bytes: what they copied.
         op_counts: how often each op of the kernel's function ran.
+        region_counts: how often each region of the kernel's function ran, by the number of its op in the module
+            (`mosaic_tpu.sim.ir`) and its own number in the op; the function's own is that of all cores' grid steps.
         memory: the most that any core had in use of each memory space, in bytes; of HBM, the arrays of a device.
         unwritten: for each output with elements that were never written, how many; not counted after a hazard.
         trace: DMAs, waits and signals in order.
@@ -53,6 +55,7 @@ class Report:
     dmas: int = 0
     dma_bytes: int = 0
     op_counts: dict[str, int] = field(repr=False, default_factory=dict[str, int])
+    region_counts: dict[tuple[int, int], int] = field(repr=False, default_factory=dict[tuple[int, int], int])
     memory: dict[str, int] = field(default_factory=dict[str, int])
     unwritten: dict[str, int] = field(default_factory=dict[str, int])
     trace: tuple[Event, ...] = field(repr=False, default=())

@@ -5,8 +5,7 @@ nothing waits: hazards are the reference engine's to find. What is left of the c
 op that left its memory or did what is undefined.
 
 XLA's CPU code flushes denormals to zero, and NumPy does not: results below 1.2e-38 may differ from the reference's. It
-also makes one fused multiply-add of a product and a sum of f32, which the reference rounds one after the other, and it
-may lose a NaN in a maximum over many elements.
+also makes one fused multiply-add of a product and a sum of f32, which the reference rounds one after the other.
 """
 
 from mosaic_tpu.sim.xla import arith as arith

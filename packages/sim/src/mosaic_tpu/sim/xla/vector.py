@@ -215,6 +215,22 @@ def unsigned_bits(reduce: Callable[..., Array]) -> Callable[..., Array]:
     return apply
 
 
+def _maximum(x: Array, axes: Sequence[int]) -> Array:
+    return _keeping_nan(x, axes, lax.reduce_max)
+
+
+def _minimum(x: Array, axes: Sequence[int]) -> Array:
+    return _keeping_nan(x, axes, lax.reduce_min)
+
+
+def _keeping_nan(x: Array, axes: Sequence[int], reduce: Callable[..., Array]) -> Array:
+    """XLA's code for a CPU drops NaNs where it reduces more than a few thousand elements."""
+    found = reduce(x, axes)
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        return found
+    return lax.select(lax.reduce_or(x != x, axes), lax.full_like(found, np.nan), found)
+
+
 def _max_number(x: Array, axes: Sequence[int]) -> Array:
     return _ignoring_nan(x, axes, lax.reduce_max, -np.inf)
 
@@ -231,12 +247,12 @@ def _ignoring_nan(x: Array, axes: Sequence[int], reduce: Callable[..., Array], n
 REDUCTIONS: Final[dict[str, Callable[[Array, Sequence[int]], Array]]] = {
     "add": lax.reduce_sum,
     "mul": lax.reduce_prod,
-    "maximumf": lax.reduce_max,
-    "minimumf": lax.reduce_min,
+    "maximumf": _maximum,
+    "minimumf": _minimum,
     "maxnumf": _max_number,
     "minnumf": _min_number,
-    "maxsi": lax.reduce_max,
-    "minsi": lax.reduce_min,
+    "maxsi": _maximum,
+    "minsi": _minimum,
     "maxui": unsigned_bits(lax.reduce_max),
     "minui": unsigned_bits(lax.reduce_min),
     "and": lax.reduce_and,

@@ -1,0 +1,51 @@
+"""A Mosaic module, and the calls of one in a JAX program, as plain Python data: for tools that do not run it.
+
+>>> from mosaic_tpu.sim import ir
+>>> text = '''
+... func.func @nothing(%x: memref<8x128xf32, #tpu.memory_space<vmem>>) {
+...   return
+... }'''
+>>> module = ir.read(text)
+>>> [op.name for op in module.kernel.operation.walk()], module.kernel.arguments[0].type.shape
+(['func.func', 'func.return'], (8, 128))
+"""
+
+from mosaic_tpu.sim._effects import root_of as root_of
+from mosaic_tpu.sim._layout import Argument as Argument
+from mosaic_tpu.sim._layout import Layout as Layout
+from mosaic_tpu.sim._layout import Window as Window
+from mosaic_tpu.sim._layout import layout as layout
+from mosaic_tpu.sim._module import Block as Block
+from mosaic_tpu.sim._module import Function as Function
+from mosaic_tpu.sim._module import Module as Module
+from mosaic_tpu.sim._module import Operation as Operation
+from mosaic_tpu.sim._module import Value as Value
+from mosaic_tpu.sim._program import KernelCall as KernelCall
+from mosaic_tpu.sim._program import calls_of as calls_of
+from mosaic_tpu.sim._read import module_of as module_of
+from mosaic_tpu.sim._read import program_text as program_text
+from mosaic_tpu.sim._read import read as read
+from mosaic_tpu.sim._types import DYNAMIC as DYNAMIC
+from mosaic_tpu.sim._types import Type as Type
+from mosaic_tpu.sim._types import bits_of as bits_of
+
+__all__ = [
+    "DYNAMIC",
+    "Argument",
+    "Block",
+    "Function",
+    "KernelCall",
+    "Layout",
+    "Module",
+    "Operation",
+    "Type",
+    "Value",
+    "Window",
+    "bits_of",
+    "calls_of",
+    "layout",
+    "module_of",
+    "program_text",
+    "read",
+    "root_of",
+]
