@@ -102,6 +102,26 @@ def test_an_operation_gives_what_numpy_gives_and_no_less(name: str) -> None:
             engines.compare(engine, program, outputs, wrong)
 
 
+#: What float inputs hold in place of small numbers; of two operands, each pair of these meets.
+_SPECIAL: Final = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.5, 3.0e38, -3.0e38, 1e-30, 2.5)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_an_operation_of_special_floats_gives_what_numpy_gives(name: str) -> None:
+    program = _program_of(name)
+    module = to_module(program)
+    count = len(_SPECIAL)
+    arrays = [
+        np.resize(np.repeat(_SPECIAL, count) if n % 2 else np.tile(_SPECIAL, count), a.shape).astype(a.dtype)
+        if a.dtype.kind != "i"
+        else a
+        for n, a in enumerate(oracle.inputs(program))
+    ]
+    for engine in ("numpy", "xla"):
+        with rounding(engines.ROUNDINGS[engine]), np.errstate(all="ignore"):
+            engines.compare(engine, program, engines.run(engine, module, program, arrays), oracle.run(program, arrays))
+
+
 def _program_of(name: str) -> Program:
     """A program that applies one operation to inputs, or to what is made of them."""
     inputs = tuple(Buffer(f"x{n}", t) for n, t in enumerate(_INPUTS))

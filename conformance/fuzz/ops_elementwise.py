@@ -296,7 +296,7 @@ def _from_integer(x: Tracked) -> Tracked:
 
 
 def _to_mask(x: Tracked) -> Tracked:
-    return _compare(np.not_equal)(x, Tracked(np.zeros_like(x.value), np.zeros(x.shape)))
+    return _compare(_unequal)(x, Tracked(np.zeros_like(x.value), np.zeros(x.shape)))
 
 
 add("i32_to_f32", single("i32", to="f32"), lambda b, x: b.pallas.astype(x, f32), _from_integer)
