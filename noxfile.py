@@ -142,6 +142,13 @@ def fuzz(session):
     session.run("python", "-m", "conformance.fuzz", *(session.posargs or ("--count", "20000")), env=NO_TPU)
 
 
+@shared_session
+def tune(session):
+    """The tables that the zoo's defaults come from, by the TPU compiler's estimates."""
+    install(session, NEWEST_JAX, groups=["conformance"])
+    session.run("python", "-m", "conformance.tuning", *session.posargs, env=NO_TPU)
+
+
 @nox.session
 def lint(session):
     """Ruff, workflows, shell scripts, changelog fragments."""

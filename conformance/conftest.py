@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 from conformance.harness.attached import NO_TPU, tpu_attached
 from conformance.harness.report import Record, Report, packed
+from mosaic_tpu import aot
 
 _DEFAULT_FILE = ".conformance/report.json"
 
@@ -21,6 +23,20 @@ def record(request: pytest.FixtureRequest) -> Record:
         request.node.user_properties.append(packed(table, row))
 
     return add
+
+
+@pytest.fixture
+def tpu_compiler() -> None:
+    """Skips where the TPU compiler is not installed; answers of one run serve the next."""
+    if aot.compiler_version() is None:
+        pytest.skip("the TPU compiler is not installed: pip install 'mosaic-tpu-aot[tpu]', on Linux on x86-64")
+
+
+@pytest.fixture
+def newest_compiler(tpu_compiler: None) -> None:
+    """For what is said of one compiler: its refusals, its schedules, its estimates."""
+    if jax.__version_info__ < (0, 12):
+        pytest.skip("shown with the newest TPU compiler; what an older one says differs in places")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
-from conformance.harness import aot
+from mosaic_tpu import aot
+from mosaic_tpu.aot.errors import VmemError
 from mosaic_tpu.builder import Builder, Ref, Role, Scalar, Window, f32, i32
 from mosaic_tpu.kernel import CallExtras, CostEstimate, Kernel, SideEffects
 
-pytestmark = pytest.mark.skipif(bool(aot.missing()), reason=aot.missing())
+pytestmark = pytest.mark.usefixtures("tpu_compiler")
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,11 @@ EXTRAS = {
 }
 
 
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[aot.Compiler]:
-    with aot.Compiler() as found:
-        yield found
-
-
 @pytest.mark.parametrize("name", EXTRAS)
-def test_the_compiler_takes_the_text(compiler: aot.Compiler, name: str) -> None:
-    result = compiler.compile(SCALE.lower(Config(), extras=EXTRAS[name]).stablehlo, "v5e")
-    assert result.ok, result.raw
+def test_the_compiler_takes_the_text(name: str) -> None:
+    assert aot.compile(SCALE.lower(Config(), extras=EXTRAS[name]).stablehlo, "v5e").ok
 
 
-def test_a_limit_that_is_too_low_reaches_the_compiler(compiler: aot.Compiler) -> None:
-    result = compiler.compile(SCALE.lower(Config(), extras=CallExtras(vmem_limit_bytes=4096)).stablehlo, "v5e")
-    assert not result.ok
-    assert "vmem" in result.reason.lower()
+def test_a_limit_that_is_too_low_reaches_the_compiler() -> None:
+    with pytest.raises(VmemError):
+        aot.compile(SCALE.lower(Config(), extras=CallExtras(vmem_limit_bytes=4096)).stablehlo, "v5e")

@@ -7,7 +7,8 @@ floor creates the same ops from prepared types and attributes, and serializes th
 no body cached. `first ms` is with all of these cold: each run is the first emission of a new thread, whose MLIR
 context, types and templates are its own. Modules are imported in both. The exit code is 1 if a goal is missed.
 
-Then the simulator against Pallas's interpreters (`conformance.bench.simulator`).
+Then the simulator against Pallas's interpreters (`conformance.bench.simulator`), and, where the TPU compiler is
+installed, what it estimates of each kernel (`conformance.bench.schedules`).
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from typing import Any, Final
 
 import jax
 
-from conformance.bench import simulator
+from conformance.bench import schedules, simulator
 from conformance.bench.replay import Replay
 from conformance.cases.kernels import CASES, KernelCase
 from conformance.harness import pallas
 from conformance.harness.report import to_table, versions
-from mosaic_tpu import zoo
+from mosaic_tpu import aot, zoo
 from mosaic_tpu.kernel import Kernel
 from mosaic_tpu.kernel._build import Target, run_kernel
 
@@ -203,6 +204,7 @@ def main() -> int:
     speed = simulator.bench_speed(options.repeats, show)
     growth = simulator.bench_growth(options.repeats, show)
     memory = simulator.bench_memory(show)
+    estimates = schedules.bench_schedules(show) if aot.compiler_version() else []
     show("")
     found = verdicts({row["kernel"]: row for row in kernels} | {"import": imports}, GOALS)
     found += verdicts({row["kernel"]: row for row in speed}, simulator.GOALS)
@@ -213,6 +215,8 @@ def main() -> int:
         "simulator: time a unit, over that of the smallest": growth,
         "simulator: memory": memory,
     }
+    if estimates:
+        tables["estimated cycles"] = estimates
     print("\n\n".join(f"{title}\n{to_table(rows)}" for title, rows in tables.items()))
     print("\n" + "\n".join(found))
     options.json.parent.mkdir(parents=True, exist_ok=True)

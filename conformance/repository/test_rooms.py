@@ -13,7 +13,8 @@ from conformance.repository.repository import NAMESPACE, Room, rooms
 MAY_ENTER = {
     "builder": set(),
     "sim": set(),
-    "kernel": {"builder", "sim"},
+    "kernel": {"builder", "sim", "aot"},
+    "aot": {"sim"},
     "zoo": {"builder", "kernel"},
 }
 

@@ -9,6 +9,7 @@ from mosaic_tpu.kernel.errors import ConfigError as ConfigError
 from mosaic_tpu.kernel.errors import ExtrasError as ExtrasError
 from mosaic_tpu.kernel.errors import InputError as InputError
 from mosaic_tpu.kernel.errors import KernelDefinitionError as KernelDefinitionError
+from mosaic_tpu.kernel.errors import MissingPackageError as MissingPackageError
 from mosaic_tpu.kernel.errors import NoTPUError as NoTPUError
 from mosaic_tpu.kernel.errors import PartitioningError as PartitioningError
 from mosaic_tpu.kernel.errors import RendezvousError as RendezvousError
@@ -31,6 +32,7 @@ __all__ = [
     "Kernel",
     "KernelDefinitionError",
     "LoweredKernel",
+    "MissingPackageError",
     "NoTPUError",
     "Operand",
     "PartitioningError",

@@ -30,6 +30,10 @@ class NoTPUError(MosaicError, RuntimeError):
     )
 
 
+class MissingPackageError(MosaicError, ImportError):
+    """What was asked of a kernel needs a part of mosaic-tpu that is not installed."""
+
+
 class SimulationOptionError(MosaicError, TypeError):
     """There is no such option of the simulation, or its value is of the wrong kind."""
 

@@ -11,6 +11,7 @@ import numpy as np
 from mosaic_tpu.builder import Builder, Role, as_dtype
 from mosaic_tpu.builder.errors import DTypeError
 from mosaic_tpu.kernel import _compat, _primitive
+from mosaic_tpu.kernel._aot import aot
 from mosaic_tpu.kernel._build import Built, Operand, Target, check_core, check_run, operands_of, run_kernel
 from mosaic_tpu.kernel._cache import Cache
 from mosaic_tpu.kernel._config import check_class, check_config, exact
@@ -22,6 +23,7 @@ from mosaic_tpu.kernel.extras import CallExtras
 from mosaic_tpu.kernel.lowered import LoweredKernel
 
 if TYPE_CHECKING:
+    from mosaic_tpu.aot import Compilation, LintReport
     from mosaic_tpu.sim import Report
 
 #: Configs kept per kernel; a server that sees more shapes than this rebuilds the oldest.
@@ -362,6 +364,66 @@ class Kernel[Config]:
                 )
         call = _primitive.Call(self, cfg, self._checked_extras(cfg, extras), current_options(self.name, **options))
         return prepare(call).report(arrays)
+
+    # --- compiling -----------------------------------------------------------------------------------------------
+
+    def compile(
+        self, cfg: Config, target: str = "v6e", *, extras: CallExtras | None = None, **options: Any
+    ) -> Compilation:
+        """Compile a config with the real TPU compiler, which needs no TPU.
+
+        Args:
+            cfg: the config.
+            target: a generation, ``"v6e"``, or a topology, ``"v5e:2x2"``.
+            extras: knobs of the call instead of the kernel's own.
+            **options: of `mosaic_tpu.aot.compile`: ``vmem_limit_bytes``, ``schedule``, ``flags``, ``timeout`` ….
+
+        Returns:
+            The compiler's word, a `mosaic_tpu.aot.Compilation`.
+
+        Raises:
+            ConfigError: ``cfg`` is not of the kernel's config class.
+            ExtrasError: the extras do not fit the kernel.
+            MissingPackageError: mosaic-tpu-aot is not installed.
+            mosaic_tpu.aot.AotError: the compiler refused, at the kernel's line, or is not installed.
+
+        Example:
+            >>> from mosaic_tpu.builder import Ref, Role, f32
+            >>> def copy_kernel(b, rows):
+            ...     a = b.declare_args(dict(x=Ref((rows, 128), f32), y=Ref((rows, 128), f32, role=Role.OUTPUT)))
+            ...     a.y[...] = a.x[...]
+            >>> copy = Kernel("copy", int, inputs=("x",), outputs=("y",), run=copy_kernel)
+            >>> copy.compile(8, target="v6e").ok                                         # doctest: +SKIP
+            True
+        """
+        return aot(self.name).compile(self.lower(cfg, extras=extras), target, **options)
+
+    def lint(
+        self,
+        cfg: Config,
+        target: str | Sequence[str] | None = None,
+        *,
+        extras: CallExtras | None = None,
+        vmem_limit_bytes: int | None = None,
+    ) -> LintReport:
+        """What the TPU compiler would refuse of a config, found in milliseconds and without it.
+
+        Args:
+            cfg: the config.
+            target: generations to look at; all if not given.
+            extras: knobs of the call instead of the kernel's own.
+            vmem_limit_bytes: instead of what the extras say.
+
+        Returns:
+            A `mosaic_tpu.aot.LintReport`.
+
+        Raises:
+            ConfigError: ``cfg`` is not of the kernel's config class.
+            ExtrasError: the extras do not fit the kernel.
+            MissingPackageError: mosaic-tpu-aot is not installed.
+        """
+        lowered = self.lower(cfg, extras=extras)
+        return aot(self.name).lint(lowered, target=target, vmem_limit_bytes=vmem_limit_bytes)
 
     def _arrays(self, cfg: Config, inputs: dict[str, Any], *, more: str = "") -> tuple[Any, ...]:
         missing = [n for n in self.inputs if n not in inputs]

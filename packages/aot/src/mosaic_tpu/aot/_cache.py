@@ -1,0 +1,78 @@
+"""What the compiler said, kept on disk: the same program, target, flags and compiler give the same answer."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+#: A folder of results goes when it has more than so many; the oldest half of them.
+_MOST: Final = 4096
+_SCHEMA: Final = 1
+
+
+def cache_folder() -> Path:
+    """Where results are kept: ``$MOSAIC_TPU_CACHE``, or ``mosaic-tpu`` in the user's cache folder."""
+    named = os.environ.get("MOSAIC_TPU_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mosaic-tpu"
+
+
+def key_of(facts: dict[str, Any]) -> str:
+    """What stands for all that decides an answer."""
+    text = json.dumps({"schema": _SCHEMA, **facts}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load(key: str) -> dict[str, Any] | None:
+    """The result that was kept under a key; ``None`` where there is none, or it is damaged."""
+    try:
+        found = json.loads(gzip.decompress(_file(key).read_bytes()))
+    except (OSError, EOFError, ValueError, gzip.BadGzipFile):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def save(key: str, result: dict[str, Any]) -> None:
+    """Keep a result. A disk that cannot be written is no reason to lose it: there is a warning."""
+    file = _file(key)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _prune(file.parent)
+        # Whole or not at all, for who reads at the same time.
+        handle, name = tempfile.mkstemp(dir=file.parent)
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(gzip.compress(json.dumps(result).encode(), compresslevel=4))
+            os.replace(name, file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        warnings.warn(f"the result is not kept in {file.parent}: {error.strerror or error}", stacklevel=2)
+
+
+def clear() -> None:
+    """Forget every result on disk."""
+    folder = cache_folder() / "aot"
+    for file in folder.glob("*/*.json.gz"):
+        file.unlink(missing_ok=True)
+
+
+def _file(key: str) -> Path:
+    return cache_folder() / "aot" / key[:2] / f"{key[2:]}.json.gz"
+
+
+def _prune(folder: Path) -> None:
+    files = list(folder.iterdir())
+    if len(files) > _MOST // 256:
+        with contextlib.suppress(OSError):  # another process prunes too
+            for file in sorted(files, key=lambda f: f.stat().st_mtime)[: len(files) // 2]:
+                file.unlink(missing_ok=True)

@@ -1,0 +1,327 @@
+"""`compile` and `compile_all`: what the TPU compiler says of a kernel, without a TPU."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mosaic_tpu.aot import _cache, _compat, _pool
+from mosaic_tpu.aot._diagnose import diagnose, locator
+from mosaic_tpu.aot._operands import operands_in_hbm_of
+from mosaic_tpu.aot._pool import Dump, Flags
+from mosaic_tpu.aot._program import Program, program_of
+from mosaic_tpu.aot._progress import Progress
+from mosaic_tpu.aot._worker import Answer
+from mosaic_tpu.aot.errors import (
+    CompileError,
+    CompileTimeoutError,
+    DiskError,
+    NoCompilerError,
+    OptionError,
+    SourceError,
+)
+from mosaic_tpu.aot.schedule import Dumps, Schedule, read_schedule
+from mosaic_tpu.aot.targets import TARGETS, Target, find_target
+
+#: Seconds that the compiler gets for a program.
+TIMEOUT: Final = 300.0
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What the TPU compiler said of a program.
+
+    Attributes:
+        name: of the kernel.
+        target: what it was compiled for.
+        compiler: version of libtpu.
+        seconds: that the compiler took.
+        cached: whether the answer was on disk.
+        error: why it refused; ``None`` where it accepted.
+        dumps: what it left of each kernel, by the name of the HLO op, where a schedule was asked for.
+    """
+
+    name: str
+    target: Target
+    compiler: str
+    seconds: float
+    cached: bool
+    error: CompileError | None
+    dumps: Mapping[str, Dumps] = field(repr=False, hash=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether it accepted."""
+        return self.error is None
+
+    def raise_for_error(self) -> Compilation:
+        """Itself, where the compiler accepted.
+
+        Raises:
+            CompileError: it refused.
+        """
+        if self.error is not None:
+            raise self.error
+        return self
+
+    @property
+    def schedules(self) -> dict[str, Schedule]:
+        """The schedule of each kernel in the program, by the name of its HLO op."""
+        return {name: read_schedule(dumps, self.target) for name, dumps in self.dumps.items()}
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of the only kernel.
+
+        Raises:
+            CompileError: the compiler refused the kernel.
+            OptionError: it was compiled without ``schedule=True``, or the program has several kernels.
+        """
+        self.raise_for_error()
+        if len(self.dumps) != 1:
+            what = f"the program has {len(self.dumps)} kernels" if self.dumps else "the schedule was not asked for"
+            hint = "look at .schedules" if self.dumps else "compile(…, schedule=True)"
+            raise OptionError(what, op="schedule", hint=hint)
+        return dataclasses.replace(next(iter(self.schedules.values())), op=self.name)
+
+    def __str__(self) -> str:
+        if self.error is not None:
+            return f"{self.name} for {self.target}: refused\n{self.error}"
+        return f"{self.name} for {self.target}: accepted in {self.seconds:.2f} s by libtpu {self.compiler}"
+
+
+def compile(
+    source: Any,
+    target: str | Target = "v6e",
+    *,
+    inputs: Sequence[Any] | None = None,
+    outputs: Sequence[Any] | None = None,
+    vmem_limit_bytes: int | None = None,
+    operands_in_hbm: bool = False,
+    flags: Flags | None = None,
+    schedule: bool = False,
+    timeout: float = TIMEOUT,
+    cache: bool = True,
+) -> Compilation:
+    """Compile a kernel with the real TPU compiler, which needs no TPU.
+
+    It runs in a process of its own, kept warm for the next call with the same flags. What it said is kept on disk, in
+    ``$MOSAIC_TPU_CACHE`` or the user's cache folder, by program, target, flags and version of the compiler.
+
+    Args:
+        source: a lowered kernel (``kernel.lower(cfg)``), a lowered or exported JAX function or its StableHLO text, or
+            a Mosaic module: MLIR text, bytecode, the path of a file with either, or a module object.
+        target: a generation, ``"v6e"``, or a topology, ``"v5e:2x2"``, for kernels that talk to other devices.
+        inputs: shape and dtype of each operand, for a Mosaic module whose windows do not say them.
+        outputs: shape and dtype of each result, likewise.
+        vmem_limit_bytes: of each kernel, instead of what its call says or of the compiler's default.
+        operands_in_hbm: keep arrays in HBM, as a large program does: XLA puts the small ones of a kernel that is
+            compiled alone into VMEM, and its copies become loads and stores. Of programs with one kernel.
+        flags: of libtpu, by their names without dashes.
+        schedule: keep what ``.schedule`` is made of; it makes compiling several times slower.
+        timeout: seconds for the compiler.
+        cache: look for the answer on disk, and keep it there.
+
+    Raises:
+        CompileError: the compiler refused the kernel; a subclass says why. It crashed, or gave no answer in time.
+        NoCompilerError: libtpu is not installed.
+        SourceError: there is no kernel in the source, or too little is known of its call.
+        TargetError: there is no such target.
+        OptionError: an option has a value outside its range.
+
+    Example:
+        >>> from mosaic_tpu import aot
+        >>> text = '''
+        ... func.func @double(%x: memref<8x128xf32, #tpu.memory_space<vmem>>,
+        ...                   %y: memref<8x128xf32, #tpu.memory_space<vmem>>) {
+        ...   %c0 = arith.constant 0 : index
+        ...   %0 = vector.load %x[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+        ...   %1 = arith.addf %0, %0 : vector<8x128xf32>
+        ...   vector.store %1, %y[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+        ...   return
+        ... }'''
+        >>> aot.compile(text, "v6e").ok                                 # doctest: +SKIP
+        True
+    """
+    job = _Job(
+        program_of(source, inputs, outputs),
+        find_target(target),
+        _Options(vmem_limit_bytes, dict(flags or {}), schedule, timeout, cache, operands_in_hbm),
+    )
+    return _compiled(job).raise_for_error()
+
+
+def compile_all(
+    sources: Mapping[str, Any] | Iterable[Any],
+    targets: Iterable[str | Target] = tuple(TARGETS),
+    *,
+    vmem_limit_bytes: int | None = None,
+    flags: Flags | None = None,
+    schedule: bool = False,
+    timeout: float = TIMEOUT,
+    cache: bool = True,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> list[Compilation]:
+    """Compile each source for each target, several at a time; a refusal is a result, ``.error``, and not raised.
+
+    Args:
+        sources: as `compile` takes them; names of a mapping become the results' names.
+        targets: all generations if not given.
+        vmem_limit_bytes: as in `compile`, and so the other options.
+        flags: of libtpu.
+        schedule: keep what ``.schedule`` is made of.
+        timeout: seconds for each.
+        cache: look for the answers on disk, and keep them there.
+        workers: compiler processes; two, or as many as the machine has cores if that is less.
+        progress: report it on standard error; by default where that is a terminal.
+
+    Returns:
+        A `Compilation` for each source and target, all targets of the first source first.
+
+    Raises:
+        NoCompilerError: libtpu is not installed.
+        SourceError: there is no kernel in a source.
+        TargetError: there is no such target.
+        OptionError: an option has a value outside its range.
+    """
+    options = _Options(vmem_limit_bytes, dict(flags or {}), schedule, timeout, cache)
+    found = [find_target(target) for target in targets]
+    named = list(sources.items()) if isinstance(sources, Mapping) else [("", source) for source in sources]
+    programs = [(name, program_of(source)) for name, source in named]
+    jobs = [
+        _Job(Program(name or program.name, program.text), target, options)
+        for name, program in programs
+        for target in found
+    ]
+    return run_jobs([lambda job=job: _compiled(job) for job in jobs], workers, progress, "compiled")
+
+
+def run_jobs[T](jobs: Sequence[Callable[[], T]], workers: int | None, progress: bool | None, what: str) -> list[T]:
+    """Do jobs several at a time, in threads: each waits for a process of its own."""
+    count = _workers(workers)
+    results: list[T] = []
+    with concurrent.futures.ThreadPoolExecutor(count) as threads:
+        futures = [threads.submit(job) for job in jobs]
+        try:
+            with Progress(len(jobs), what, sys.stderr, progress) as shown:
+                for future in concurrent.futures.as_completed(futures):
+                    future.result()
+                    shown.step()
+            results = [future.result() for future in futures]
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
+    return results
+
+
+def _workers(workers: int | None) -> int:
+    if workers is None:
+        return min(2, os.cpu_count() or 1)
+    if type(workers) is not int or workers < 1:
+        raise OptionError(f"workers is {workers!r}", op="compile_all", hint="a positive number of processes")
+    return workers
+
+
+# --- one job -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Options:
+    vmem_limit_bytes: int | None
+    flags: Flags
+    schedule: bool
+    timeout: float
+    cache: bool
+    operands_in_hbm: bool = False
+
+    def __post_init__(self) -> None:
+        limit = self.vmem_limit_bytes
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise OptionError(f"vmem_limit_bytes is {limit!r}", op="compile", hint="a positive number of bytes")
+        if not isinstance(self.timeout, int | float) or not self.timeout > 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(f"timeout is {self.timeout!r}", op="compile", hint="a positive number of seconds")
+        for name, value in self.flags.items():
+            if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise OptionError(f"{name!r} is no name of a flag", op="compile", hint="flags={'xla_tpu_…': value}")
+            if not isinstance(value, str | int | bool) or set(str(value)) & set(" \t\n"):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise OptionError(f"the flag {name} is {value!r}", op="compile", hint="a word, a number or a bool")
+
+
+@dataclass(frozen=True)
+class _Job:
+    program: Program
+    target: Target
+    options: _Options
+
+
+def _compiled(job: _Job) -> Compilation:
+    compiler = _compat.compiler_version()
+    if compiler is None:
+        raise NoCompilerError("the TPU compiler is not installed", op="compile")
+    options = job.options
+    in_hbm = operands_in_hbm_of(job.program) if options.operands_in_hbm else None
+    key = _cache.key_of(
+        {
+            "program": job.program.text,
+            "topology": job.target.topology,
+            "compiler": compiler,
+            "vmem_limit_bytes": options.vmem_limit_bytes,
+            "in_hbm": in_hbm,
+            "flags": dict(options.flags),
+            "schedule": options.schedule,
+        }
+    )
+    kept = _cache.load(key) if options.cache else None
+    if kept is not None:
+        answer = Answer(kept["error"], seconds=kept["seconds"])
+        dumps = {name: Dumps(**texts) for name, texts in kept["dumps"].items()}
+    else:
+        answer, dumps = _asked(job, in_hbm)
+        # A process that died or took too long may do better next time.
+        if options.cache and not answer.died:
+            texts = {name: vars(d) for name, d in dumps.items()}
+            _cache.save(key, {"error": answer.error, "seconds": answer.seconds, "dumps": texts})
+    error = _error(job, answer)
+    if error is None and options.schedule and not dumps:
+        error = DiskError("the compiler left no schedule", op="compile", target=str(job.target))
+    return Compilation(job.program.name, job.target, compiler, answer.seconds, kept is not None, error, dumps)
+
+
+def _asked(job: _Job, in_hbm: dict[str, Any] | None) -> tuple[Answer, Mapping[str, Dumps]]:
+    options, target = job.options, job.target
+    request = {
+        "program": job.program.text,
+        "topology": target.topology,
+        "bounds": target.bounds,
+        "communicates": job.program.communicates,
+        "vmem_limit_bytes": options.vmem_limit_bytes,
+        "in_hbm": in_hbm,
+        "options": {},
+    }
+    # With the flag that asks for an estimate the compiler aborts on some kernels that it compiles well without.
+    kinds: tuple[Dump, ...] = ("profile", "bundles") if options.schedule else ("",)
+    outcome = _pool.run(request, options.flags, kinds[0], options.timeout)
+    for kind in kinds[1:]:
+        if not outcome.answer.error and not outcome.answer.died:
+            break
+        outcome = _pool.run(request, options.flags, kind, options.timeout)
+    return outcome.answer, outcome.dumps
+
+
+def _error(job: _Job, answer: Answer) -> CompileError | None:
+    target = str(job.target)
+    if answer.timed_out:
+        return CompileTimeoutError(answer.died, op="compile", target=target, raw=answer.error)
+    if not answer.error and not answer.died:
+        return None
+    try:
+        modules = job.program.modules
+    except SourceError:
+        modules = []
+    return diagnose(answer.error, target=target, died=answer.died, locate=locator(modules))

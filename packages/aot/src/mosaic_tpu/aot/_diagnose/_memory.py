@@ -1,0 +1,102 @@
+"""Memories that are too small, with what was asked for and what there is."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mosaic_tpu.aot._diagnose._cause import Cause
+from mosaic_tpu.aot.errors import (
+    CompileError,
+    ScopedVmemError,
+    SemaphoreMemoryError,
+    SmemError,
+    VmemError,
+)
+
+_SPACES: Final[dict[str, tuple[str, type[CompileError]]]] = {
+    "vmem": ("VMEM", VmemError),
+    "smem": ("SMEM", SmemError),
+    "sflag": ("semaphore memory", SemaphoreMemoryError),
+    "hbm": ("HBM", CompileError),
+}
+_UNITS: Final = {"": 1, "B": 1, "b": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_SIZE: Final = r"([\d.]+)([BKMGb]?)"
+
+
+def out_of_memory(raw: str) -> Cause | None:
+    """The cause, if a memory is too small."""
+    return _one_allocation(raw) or _scoped(raw) or _whole(raw)
+
+
+def _one_allocation(raw: str) -> Cause | None:
+    """A buffer that is larger than the memory itself."""
+    found = re.search(r"Allocation \(size=(\d+)\) would exceed memory \(size=(\d+)\)", raw)
+    if not found:
+        return None
+    space, error = _SPACES.get(_first(r"space=(\w+)", raw), ("memory", CompileError))
+    what = _buffer(_first(r"tag = '([^']*)'", raw)) or "a buffer"
+    shape = _first(r"shape = '(\w+\[[\d,]*\])", raw)
+    # A window's buffer is counted in bytes: its own text has the shape.
+    what += f" ({shape})" if shape and not shape.startswith("u8[") and "(" not in what else ""
+    return Cause(error, f"{what} takes {mib(int(found[1]))}, and {space} has {mib(int(found[2]))}")
+
+
+def _scoped(raw: str) -> Cause | None:
+    """More than the limit that the kernel was compiled with."""
+    found = re.search(rf"Scoped allocation with size {_SIZE} and limit {_SIZE}", raw)
+    if not found:
+        return None
+    used, limit = _bytes(found[1], found[2]), _bytes(found[3], found[4])
+    space, error = _SPACES.get(_first(r"memory space (\w+)", raw), ("VMEM", VmemError))
+    if error is VmemError:
+        more = f"give vmem_limit_bytes={_round_up(used)} or more, or take smaller blocks"
+        return Cause(ScopedVmemError, f"the kernel needs {mib(used)} of {space}, and its limit is {mib(limit)}", more)
+    return Cause(error, f"the kernel needs {mib(used)} of {space}, and its limit is {mib(limit)}")
+
+
+def _whole(raw: str) -> Cause | None:
+    """More than the memory has, all buffers together."""
+    found = re.search(rf"Ran out of memory in memory space (\w+)\. Used {_SIZE} of {_SIZE}", raw)
+    if not found:
+        return None
+    space, error = _SPACES.get(found[1], (found[1], CompileError))
+    used, limit = _bytes(found[2], found[3]), _bytes(found[4], found[5])
+    largest = re.search(rf"1\. Size: {_SIZE}[\s\S]*?Tag: ([^\n]*)", raw)
+    named = f"; the largest is {_buffer(largest[3])}, {mib(_bytes(largest[1], largest[2]))}" if largest else ""
+    return Cause(error, f"the kernel needs {mib(used)} of {space}, which has {mib(limit)}{named}")
+
+
+def _buffer(tag: str) -> str:
+    """What a buffer is for."""
+    window = re.match(r"(input|output) window allocation for operator (?:input|output) (\d+)", tag)
+    if window:
+        shape = _first(r"window shape is (\w+\[[\d,]*\])", tag)
+        buffers = _first(r"allocation is (\w+) buffered", tag)
+        facts = ", ".join(filter(None, (shape, f"{buffers} buffered" if buffers else "")))
+        return f"the window of {window[1]} {window[2]}" + (f" ({facts})" if facts else "")
+    prefetched = re.match(r"prefetched SMEM operand (\d+)", tag)
+    if prefetched:
+        return f"scalar prefetch operand {prefetched[1]}"
+    return {"scratch operand": "a scratch buffer"}.get(tag, tag)
+
+
+def _first(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    return found[1] if found else ""
+
+
+def _bytes(number: str, unit: str) -> int:
+    return round(float(number) * _UNITS[unit])
+
+
+def _round_up(size: int) -> int:
+    """To whole MiB, and above what the compiler has rounded to hundredths of one."""
+    return -(-(size + (1 << 14)) // (1 << 20)) * (1 << 20)
+
+
+def mib(size: int) -> str:
+    """Bytes for people: ``"1.5 MiB"``, below a tenth of one ``"2 KiB"``."""
+    if size < (1 << 20) // 10:
+        return f"{size / 1024:.4g} KiB"
+    return f"{size / (1 << 20):.6g} MiB" if size % (1 << 20) == 0 else f"{size / (1 << 20):.2f} MiB"

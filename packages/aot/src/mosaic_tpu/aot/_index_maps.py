@@ -1,0 +1,83 @@
+"""Index maps that depend on the grid alone, for all of its steps at once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from mosaic_tpu.sim import ir
+
+type Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+_BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "arith.addi": operator.add,
+    "arith.subi": operator.sub,
+    "arith.muli": operator.mul,
+    "arith.andi": operator.and_,
+    "arith.ori": operator.or_,
+    "arith.xori": operator.xor,
+    "arith.minsi": np.minimum,
+    "arith.maxsi": np.maximum,
+    "arith.divsi": lambda x, y: np.trunc(x / y).astype(np.int64),
+    "arith.remsi": np.fmod,
+    "arith.floordivsi": np.floor_divide,
+    "arith.shli": np.left_shift,
+    "arith.shrsi": np.right_shift,
+}
+_SAME: Final = ("arith.index_cast", "arith.extsi", "arith.extui", "arith.trunci")
+#: Of ``arith.cmpi``, by number; the unsigned ones are not here.
+_COMPARISONS: Final = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+
+
+def steps_of(grid: Sequence[int]) -> list[Integers]:
+    """The grid indices of every step, in order: one array for each dimension."""
+    return [axis.reshape(-1) for axis in np.meshgrid(*(np.arange(n) for n in grid), indexing="ij")]
+
+
+def blocks_of(module: ir.Module, transform: str, steps: Sequence[Integers]) -> list[Integers] | None:
+    """What an index map gives at every step, for each dimension; ``None`` if it reads scalars or does more."""
+    function = module.functions[transform]
+    values: dict[int, Any] = {}
+    for argument, step in zip(function.arguments, steps, strict=False):
+        values[argument.index] = step
+    size = len(steps[0]) if steps else 1
+    for op in function.body.operations:
+        if op.name in ("func.return", "return"):
+            found = [values.get(v.index) for v in op.operands]
+            if any(f is None for f in found):
+                return None
+            return [np.broadcast_to(np.asarray(f, np.int64), (size,)) for f in found]
+        result = _evaluated(op, [values.get(v.index) for v in op.operands])
+        if result is None:
+            return None
+        values[op.result.index] = result
+    return None
+
+
+def _evaluated(op: ir.Operation, operands: list[Any]) -> Any:
+    if any(o is None for o in operands):
+        return None
+    if op.name == "arith.constant":
+        return op.attributes.integers("value")[0]
+    if op.name in _SAME:
+        return operands[0]
+    if op.name in _BINARY:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return _BINARY[op.name](*operands)
+    if op.name == "arith.select":
+        return np.where(*operands)
+    if op.name == "arith.cmpi" and (number := op.attributes.integer("predicate", 99)) < len(_COMPARISONS):
+        return np.asarray(_COMPARISONS[number](*operands)).astype(np.int64)
+    return None
+
+
+def constant_of(value: ir.Value) -> int | None:
+    """The integer that a value is whatever the data; ``None`` if there is none."""
+    op = value.definition
+    if op is None or op.regions:
+        return None
+    found = _evaluated(op, [constant_of(v) for v in op.operands])
+    return None if found is None else int(found)

@@ -1,0 +1,151 @@
+"""A kernel to look at: its module, what is known of its call, and facts about its values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, cast
+
+from mosaic_tpu.aot._lint._values import Prover, prover_of
+from mosaic_tpu.aot.errors import SourceError
+from mosaic_tpu.sim import ir
+from mosaic_tpu.sim.errors import SimulationError
+
+#: VMEM's number in a call's ``scoped_memory_configs``.
+_VMEM: Final = 1
+#: Ops with results that do something besides.
+_EFFECTS: Final = ("func.call", "tpu.region", "tpu.prng_random_bits", "tpu.sem_alloc", "memref.alloca")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel.
+
+    Attributes:
+        name: of the kernel.
+        module: its module.
+        call: its call, if the source is a program: it says the arrays' shapes.
+        vmem_limit_bytes: what the caller or the call allows, if either says it.
+        direct: whether the call takes the program's arguments as they are, and returns its results so.
+    """
+
+    name: str
+    module: ir.Module
+    call: ir.KernelCall | None = None
+    vmem_limit_bytes: int | None = None
+    direct: bool = True
+
+    @cached_property
+    def layout(self) -> ir.Layout:
+        """Roles and windows of the arguments."""
+        if self.call is not None:
+            return ir.layout(self.module, len(self.call.inputs), len(self.call.outputs))
+        made = len(self.module.call.outputs or ()) or 1
+        return ir.layout(self.module, _operands(self.module) - made, made)
+
+    @cached_property
+    def operations(self) -> tuple[ir.Operation, ...]:
+        """Every op of the kernel's function that the compiler does not drop, in order."""
+        everything = tuple(self.module.kernel.operation.walk())
+        dead: set[int] = set()
+        for op in reversed(everything):
+            pure = bool(op.results) and not op.regions and op.name not in _EFFECTS
+            if pure and all(user.number in dead for result in op.results for user in result.users):
+                dead.add(op.number)
+        return tuple(op for op in everything if op.number not in dead)
+
+    @cached_property
+    def vectors(self) -> tuple[ir.Operation, ...]:
+        """Those that compute with vectors, or with f16."""
+        return tuple(op for op in self.operations if op.results and op.name != "arith.constant" and _computes(op))
+
+    @cached_property
+    def prover(self) -> Prover:
+        """Proofs about its integers."""
+        return prover_of(self.operations)
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[ir.Operation]]:
+        found: dict[str, list[ir.Operation]] = {}
+        for op in self.operations:
+            found.setdefault(op.name, []).append(op)
+        return found
+
+    def ops(self, *names: str) -> Iterator[ir.Operation]:
+        """The ops of some names."""
+        return (op for name in names for op in self._by_name.get(name, ()))
+
+    def array_of(self, argument: ir.Argument) -> tuple[int, ...] | None:
+        """Shape of the whole array behind an argument, if the call is known."""
+        if self.call is None:
+            return None
+        inputs, outputs = self.layout.role("prefetch", "input"), self.layout.role("output")
+        shapes = [s for s, _ in self.call.inputs[self.layout.dynamic :]] + [s for s, _ in self.call.outputs]
+        return dict(zip([a.name for a in (*inputs, *outputs)], shapes, strict=False)).get(argument.name)
+
+
+def _computes(op: ir.Operation) -> bool:
+    return any(v.type.kind == "vector" or v.type.element == "f16" for v in (*op.operands, *op.results))
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A kernel of a program whose module MLIR refuses.
+
+    Attributes:
+        name: of the kernel.
+        summary: what MLIR's verifier said.
+        hint: what to do.
+    """
+
+    name: str
+    summary: str
+    hint: str
+
+
+def _operands(module: ir.Module) -> int:
+    """Prefetch, inputs and outputs, and the grid's bounds that the call gives."""
+    attributes, arguments = module.kernel.attributes, module.kernel.arguments
+    grid = attributes.integers("iteration_bounds")
+    indices = sum(1 for a in arguments[: len(grid)] if a.type.kind == "scalar")
+    dynamic = sum(bound == ir.DYNAMIC for bound in grid)
+    return len(arguments) - indices - attributes.integer("scratch_operands", 0) + dynamic
+
+
+def subjects_of(source: Any, vmem_limit_bytes: int | None = None) -> list[Subject | Unreadable]:
+    """The kernels of a source.
+
+    Raises:
+        SourceError: there is none.
+    """
+    stablehlo = getattr(source, "stablehlo", None)
+    try:
+        text = stablehlo if isinstance(stablehlo, str) else ir.program_text(source)
+        if text is None or (text is not source and "tpu_custom_call" not in text):
+            module = ir.read(source)
+            return [Subject(module.name, module, None, vmem_limit_bytes)]
+        calls = ir.calls_of(text)
+        names = getattr(source, "names", ()) if stablehlo is not None else ()
+        direct = len(calls) == 1 and len(re.findall(r"^ +%\S+ = ", text, re.MULTILINE)) <= 1 + _free(text)
+        return [_of_call(call, vmem_limit_bytes, direct, tuple(names)) for call in calls]
+    except SimulationError as error:
+        raise SourceError(error.summary, op="lint", location=error.location, hint=error.hint) from None
+
+
+def _free(text: str) -> int:
+    """How many ops of a program make no array: constants, and calls of functions that hold the kernel."""
+    return len(re.findall(r"^ +%\S+ = (?:stablehlo\.constant|(?:func\.)?call) ", text, re.MULTILINE))
+
+
+def _of_call(call: ir.KernelCall, limit: int | None, direct: bool, names: tuple[str, ...]) -> Subject | Unreadable:
+    try:
+        module = ir.module_of(call)
+    except SimulationError as error:
+        return Unreadable(call.kernel_name or "kernel", error.summary, str(error.hint))
+    if len(names) == len(module.names):
+        module = replace(module, names=names)
+    said = cast("list[dict[str, Any]]", call.backend_config.get("scoped_memory_configs") or [])
+    limits = [int(entry["size"]) for entry in said if entry.get("memory_space") == _VMEM]
+    return Subject(call.kernel_name or module.name, module, call, limit or (limits[0] if limits else None), direct)

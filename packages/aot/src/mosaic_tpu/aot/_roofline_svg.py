@@ -1,0 +1,93 @@
+"""The picture of a roofline: ceilings of a generation on logarithmic axes, and the kernel below them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import escape
+
+if TYPE_CHECKING:
+    from mosaic_tpu.aot._roofline import Roofline
+
+type Scale = Callable[[float], float]
+
+_WIDTH: Final = 640
+_HEIGHT: Final = 360
+_LEFT: Final = 64
+_RIGHT: Final = 24
+_TOP: Final = 40
+_BOTTOM: Final = 48
+
+
+def draw(found: Roofline) -> str:
+    """The SVG of a roofline."""
+    generation = found.target.generation
+    clock = generation.clock_hz
+    bandwidth = generation.hbm_bytes_per_second
+    flops = found.work.total_flops
+    # The peak of this kernel's element types.
+    peak = flops / found.compute_cycles * clock if flops else generation.flops_per_second["bf16"]
+    ridge = peak / bandwidth
+    at = min(max(found.work.intensity, ridge / 1e4), ridge * 1e3)
+    low, high = min(at, ridge) / 8, max(at, ridge) * 8
+    seconds = (found.cycles or found.ideal_cycles) / clock
+    speed = flops / seconds if flops and seconds else bandwidth * at
+    bottom = min(speed, bandwidth * low) / 2
+
+    def x(intensity: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * math.log(intensity / low) / math.log(high / low)
+
+    def y(rate: float) -> float:
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * math.log(rate / bottom) / math.log(peak * 2 / bottom)
+
+    roof = f"M{x(low):.1f},{y(bandwidth * low):.1f} L{x(ridge):.1f},{y(peak):.1f} L{x(high):.1f},{y(peak):.1f}"
+    measured = "estimated" if found.cycles else "at best"
+    told = f"{found.name} for {found.target}: {speed / 1e12:.3g} Tflop/s {measured}, {at:.3g} flop a byte"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" fill="currentColor" '
+        'font-family="system-ui, sans-serif" font-size="12">',
+        f"<title>Roofline of {escape(found.name)} for {found.target}</title>",
+        f"<desc>{escape(told)}; it is bound by {found.bound}.</desc>",
+        *_axis(low, high, bottom, peak * 2, x, y),
+        f'<path d="{roof}" fill="none" stroke="currentColor" stroke-width="2"/>',
+        _text(x(high) - 4, y(peak) - 6, f"{peak / 1e12:g} Tflop/s", "end"),
+        _text(x(low * 1.5), y(bandwidth * low * 1.5) + 24, f"{bandwidth / 1e9:g} GB/s", "start"),
+        f'<circle cx="{x(at):.1f}" cy="{y(speed):.1f}" r="5" fill="#3f7fd9"/>',
+        _text(x(at) + (10 if at < ridge else -10), y(speed) + 18, found.name, "start" if at < ridge else "end"),
+        _text(_WIDTH / 2, 20, told, "middle"),
+        _text(_WIDTH / 2, _HEIGHT - 10, "flop a byte of HBM", "middle"),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _axis(low: float, high: float, bottom: float, top: float, x: Scale, y: Scale) -> list[str]:
+    parts: list[str] = []
+    for power in _powers(low, high):
+        at = x(10.0**power)
+        parts.append(_line(at, _TOP, at, _HEIGHT - _BOTTOM))
+        parts.append(_text(at, _HEIGHT - _BOTTOM + 16, _number(power), "middle"))
+    for power in _powers(bottom, top):
+        at = y(10.0**power)
+        parts.append(_line(_LEFT, at, _WIDTH - _RIGHT, at))
+        parts.append(_text(_LEFT - 6, at + 4, _number(power - 12) + " T", "end"))
+    return parts
+
+
+def _powers(low: float, high: float) -> range:
+    return range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+
+
+def _number(power: int) -> str:
+    return f"{10.0**power:g}"
+
+
+def _line(x1: float, y1: float, x2: float, y2: float) -> str:
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="currentColor" stroke-opacity="0.15"/>'
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

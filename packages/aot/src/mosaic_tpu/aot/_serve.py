@@ -1,0 +1,57 @@
+"""The worker: ``python -m mosaic_tpu.aot._serve`` compiles one program a line, and answers each with a line of JSON.
+
+A job is ``{"program": StableHLO text, "topology": …, "bounds": [1, 1, 1], "communicates": bool, "vmem_limit_bytes": int
+or null, "in_hbm": {"operands": [0, 1], "results": 1} or null, "options": {…}}``, an answer ``{"error": text, "kind":
+class name, "seconds": float}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import IO, Any
+
+
+def serve() -> None:
+    """The worker's loop. Standard output carries answers only: libtpu's own prints are sent to standard error."""
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        _answer(answers, {"ready": True})
+        for line in sys.stdin:
+            _answer(answers, _compile(json.loads(line)))
+
+
+def _answer(answers: IO[str], answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+def _compile(job: dict[str, Any]) -> dict[str, Any]:
+    import jax  # noqa: F401  # pyright: ignore[reportUnusedImport] - registers the TPU plugin; only the worker pays
+
+    error = kind = ""
+    started = time.monotonic()
+    try:
+        from mosaic_tpu.aot import _compat
+
+        devices = _compat.devices_of(job["topology"], tuple(job["bounds"]))
+        started = time.monotonic()
+        module = _compat.parse_program(job["program"])
+        if job["vmem_limit_bytes"] is not None:
+            _compat.limit_vmem(module, job["vmem_limit_bytes"])
+        if job["in_hbm"] is not None:
+            _compat.keep_in_hbm(module, **job["in_hbm"])
+        partitions = _compat.partitions_of(module)
+        if partitions > len(devices):
+            raise ValueError(f"the program is for {partitions} devices and {job['topology']} has {len(devices)}")
+        replicas = len(devices) if job["communicates"] and partitions == 1 else 1
+        _compat.compile_for(devices, module, replicas, partitions, job["options"])
+    except Exception as refused:  # Any error is the answer: jaxlib has several unrelated classes of them.
+        error, kind = str(refused) or type(refused).__name__, type(refused).__name__
+    return {"error": error, "kind": kind, "seconds": time.monotonic() - started}
+
+
+if __name__ == "__main__":
+    serve()

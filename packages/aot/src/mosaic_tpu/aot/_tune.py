@@ -1,0 +1,313 @@
+"""`tune`: the best config of a kernel, by the compiler's estimates; on a TPU, by its clock."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mosaic_tpu.aot import _compat
+from mosaic_tpu.aot._compile import TIMEOUT, run_jobs
+from mosaic_tpu.aot._lint import lint
+from mosaic_tpu.aot._measure import measured, tpu_generation
+from mosaic_tpu.aot._specialize import Specialized, specialize
+from mosaic_tpu.aot._table import Entry, Table, field_of, said
+from mosaic_tpu.aot.errors import AotError, CompileError, EstimateError, OptionError
+from mosaic_tpu.aot.targets import Target, find_target
+
+#: What a config's cycles are.
+COMPILER: Final = "compiler"
+COUNTED: Final = "counted"
+MEASURED: Final = "measured"
+_SHOWN: Final = 12
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One config of the field.
+
+    Attributes:
+        config: as it was given.
+        cycles: that a call takes; ``None`` where there is no estimate.
+        refused: why there is none: what lint found, what the compiler said; empty where there is one.
+        stage: who refused: ``"config"``, ``"lint"``, ``"compiler"`` or ``"estimate"``; empty where nobody did.
+    """
+
+    config: Any
+    cycles: float | None
+    refused: str = ""
+    stage: str = ""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The field, best first.
+
+    Attributes:
+        name: of the kernel.
+        target: the generation.
+        metric: what cycles are: ``"compiler"``: the compiler's own estimate; ``"counted"``: bundles times the runs that
+            the simulator counted; ``"measured"``: the TPU's clock. Estimates rank configs on one generation and are no
+            absolute times.
+        trials: every config.
+    """
+
+    name: str
+    target: Target
+    metric: str
+    trials: tuple[Trial, ...]
+
+    @property
+    def best(self) -> Any:
+        """The config with the fewest cycles.
+
+        Raises:
+            EstimateError: no config has an estimate.
+        """
+        first = self.trials[0]
+        if first.cycles is None:
+            raise EstimateError(
+                f"none of {len(self.trials)} configs can be estimated; the first: {first.refused}",
+                op=self.name,
+                target=str(self.target),
+                hint="print the tuning: it says who refused which config",
+            )
+        return first.config
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of what differs between the configs."""
+        return _differing([t.config for t in self.trials])
+
+    def __str__(self) -> str:
+        ranked = [t for t in self.trials if t.cycles is not None]
+        refused = [t for t in self.trials if t.cycles is None]
+        counted = f"{len(ranked)} of {len(self.trials)} configs, cycles are {_WHAT[self.metric]}"
+        lines = [f"{self.name} for {self.target}: {counted}"]
+        best = ranked[0].cycles if ranked else None
+        for trial in ranked[:_SHOWN]:
+            assert trial.cycles is not None
+            assert best is not None
+            lines.append(f"  {trial.cycles:>12,.0f}  {trial.cycles / best:>5.2f}×  {self._said(trial.config)}")
+        if len(ranked) > _SHOWN:
+            lines.append(f"  … and {len(ranked) - _SHOWN} more")
+        for stage in ("config", "lint", "compiler", "estimate"):
+            found = [t for t in refused if t.stage == stage]
+            if found:
+                lines.append(f"  refused by {stage}: {len(found)}; {self._said(found[0].config)}: {found[0].refused}")
+        return "\n".join(lines)
+
+    def _said(self, config: Any) -> str:
+        return ", ".join(f"{n}={getattr(config, n)}" for n in self.fields) or repr(config)
+
+
+_WHAT: Final = {
+    COMPILER: "the compiler's estimate",
+    COUNTED: "bundles times counted runs",
+    MEASURED: "measured",
+}
+
+
+def space(base: Any, **choices: Iterable[Any]) -> list[Any]:
+    """Every config that differs from `base` in these fields, but those its class refuses.
+
+    Args:
+        base: a frozen dataclass.
+        **choices: for each field, the values to try.
+
+    Raises:
+        OptionError: a field does not exist, or every config is refused.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Config:
+        ...     rows: int = 512
+        ...     block: int = 128
+        >>> [c.block for c in space(Config(), block=(64, 128, 256))]
+        [64, 128, 256]
+    """
+    if not dataclasses.is_dataclass(base) or isinstance(base, type):
+        raise OptionError(f"base is a {type(base).__name__}", op="space", hint="a config: a frozen dataclass")
+    unknown = [name for name in choices if name not in {f.name for f in dataclasses.fields(base)}]
+    if unknown:
+        raise OptionError(
+            f"the config has no field {unknown[0]!r}", op="space", hint=f"fields of {type(base).__name__}"
+        )
+    configs: list[Any] = []
+    said: list[str] = []
+    for values in itertools.product(*choices.values()):
+        try:
+            configs.append(dataclasses.replace(base, **dict(zip(choices, values, strict=True))))
+        except ValueError as error:  # what config classes raise for values that do not fit each other
+            said.append(str(error).splitlines()[0])
+    if not configs:
+        raise OptionError("every config is refused", op="space", hint=said[0] if said else "give values to try")
+    return configs
+
+
+def tune(
+    kernel: Any,
+    configs: Iterable[Any],
+    target: str | Target | None = None,
+    *,
+    scalars: Sequence[Any] | Mapping[str, Any] | Callable[[Any], Any] = (),
+    timeout: float = TIMEOUT,
+    workers: int | None = None,
+    progress: bool | None = None,
+    measure: bool | None = None,
+    table: str | os.PathLike[str] | None = None,
+    key: Mapping[str, Any] | None = None,
+) -> Tuning:
+    """Rank configs of a kernel.
+
+    What lint refuses is not compiled. The rest is, several at a time, and ranked: by the compiler's own estimate where
+    it can be trusted for all of them, else by the bundles of each block times how often the simulator ran it. Where a
+    TPU of that generation is attached, each is run and timed instead. What the compiler said is on disk: a run that was
+    killed goes on where it stopped.
+
+    Args:
+        kernel: a `Kernel`: ``kernel.lower(config)`` gives what `mosaic_tpu.aot.compile` takes.
+        configs: to try; `space` makes them.
+        target: the generation; if not given, that of the attached TPU, or ``"v6e"``.
+        scalars: values of the scalar operands, for a kernel whose trip counts depend on them: in their order, by name,
+            or a function from a config to either.
+        timeout: seconds for each.
+        workers: compiler processes.
+        progress: report on standard error; by default where that is a terminal.
+        measure: run on the TPU; by default if one of the target's generation is attached.
+        table: a JSON file to keep the result in, and to find it in if the same field was tuned before.
+        key: what the entry is for, as a served model asks: ``{"dtype": "bf16", "heads": 32, "page_size": 16}``. If not
+            given, the fields that all configs share.
+
+    Raises:
+        OptionError: there is no config, no TPU to measure on, or something else in the table's file.
+        NoCompilerError: libtpu is not installed.
+    """
+    tried = list(configs)
+    if not tried:
+        raise OptionError("there is no config to try", op="tune", hint="space(base, block=(128, 256))")
+    attached = tpu_generation()
+    found = find_target(target if target is not None else attached or "v6e")
+    on_tpu = attached == found.generation.name if measure is None else measure
+    if on_tpu and attached != found.generation.name:
+        raise OptionError(
+            f"measure=True for {found}, and {attached or 'no TPU'} is attached", op="tune", hint="leave measure out"
+        )
+
+    name = getattr(kernel, "name", "kernel")
+    kept = None if table is None else Table(table, name)
+    wanted = dict(key) if key is not None else said(tried[0], _shared(tried))
+    field = field_of(tried, scalars)
+    facts = {"target": str(found), "compiler": "" if on_tpu else _compat.compiler_version(), "field": field}
+    if kept is not None and (entry := kept.find(str(found), wanted)) and facts.items() <= entry.items():
+        return _restored(entry, name, found, tried)
+
+    def values(config: Any) -> Any:
+        return scalars(config) if callable(scalars) else scalars
+
+    def attempt(config: Any) -> _Attempt:
+        return _attempt(kernel, config, found, values, timeout, on_tpu)
+
+    # Threads run on one TPU would disturb each other's clock.
+    attempts = run_jobs([lambda c=c: attempt(c) for c in tried], 1 if on_tpu else workers, progress, "tuned")
+    metric = MEASURED if on_tpu else _metric(attempts)
+    trials = [a.trial(metric) for a in attempts]
+    if kept is not None:
+        kept.put(_entry(facts, wanted, metric, trials))
+    return Tuning(name, found, metric, _ranked(trials))
+
+
+def _ranked(trials: Iterable[Trial]) -> tuple[Trial, ...]:
+    return tuple(sorted(trials, key=lambda t: math.inf if t.cycles is None else t.cycles))
+
+
+def _entry(facts: Mapping[str, Any], key: Mapping[str, Any], metric: str, trials: Sequence[Trial]) -> Entry:
+    names = _differing([t.config for t in trials])
+    best = _ranked(trials)[0]
+    return {
+        **facts,
+        "key": dict(key),
+        "metric": metric,
+        "best": None if best.cycles is None else said(best.config, names),
+        "cycles": best.cycles,
+        "trials": [
+            {**said(t.config, names), "cycles": t.cycles, "refused": t.refused, "stage": t.stage} for t in trials
+        ],
+    }
+
+
+def _restored(entry: Entry, name: str, target: Target, configs: Sequence[Any]) -> Tuning:
+    kept = zip(configs, entry["trials"], strict=True)
+    trials = [Trial(config, t["cycles"], t["refused"], t["stage"]) for config, t in kept]
+    return Tuning(name, target, entry["metric"], _ranked(trials))
+
+
+def _differing(configs: Sequence[Any]) -> tuple[str, ...]:
+    """Names of the fields that differ."""
+    if not all(dataclasses.is_dataclass(c) for c in configs):
+        return ()
+    names = [f.name for f in dataclasses.fields(configs[0])]
+    return tuple(n for n in names if len({repr(getattr(c, n, None)) for c in configs}) > 1)
+
+
+def _shared(configs: Sequence[Any]) -> tuple[str, ...]:
+    """Names of the fields that do not."""
+    if not all(dataclasses.is_dataclass(c) for c in configs):
+        return ()
+    differing = _differing(configs)
+    return tuple(f.name for f in dataclasses.fields(configs[0]) if f.name not in differing)
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """What became of a config, before it is known by what to rank."""
+
+    config: Any
+    estimate: Specialized | None = None
+    seconds: float | None = None
+    clock: float = 0.0
+    refused: str = ""
+    stage: str = ""
+
+    def trial(self, metric: str) -> Trial:
+        if self.seconds is not None:
+            return Trial(self.config, self.seconds * self.clock)
+        if self.estimate is None:
+            return Trial(self.config, None, self.refused, self.stage)
+        own = self.estimate.compiler.cycles
+        return Trial(self.config, float(own) if metric == COMPILER and own else self.estimate.cycles)
+
+
+def _metric(attempts: Sequence[_Attempt]) -> str:
+    estimates = [a.estimate for a in attempts if a.estimate is not None]
+    return COMPILER if estimates and all(e.compiler.trustworthy for e in estimates) else COUNTED
+
+
+def _attempt(
+    kernel: Any, config: Any, target: Target, values: Callable[[Any], Any], timeout: float, on_tpu: bool
+) -> _Attempt:
+    try:
+        lowered = kernel.lower(config)
+    except Exception as error:  # the kernel's own checks, of whatever class
+        return _Attempt(config, refused=_line(error), stage="config")
+    errors = lint(lowered, target=target.generation.name).errors
+    if errors:
+        return _Attempt(config, refused=f"{errors[0].rule}: {errors[0].reason}", stage="lint")
+    try:
+        if on_tpu:
+            seconds = measured(kernel, config, values(config))
+            return _Attempt(config, seconds=seconds, clock=target.generation.clock_hz)
+        return _Attempt(config, specialize(lowered, target, scalars=values(config), timeout=timeout))
+    except CompileError as error:
+        return _Attempt(config, refused=_line(error), stage="compiler")
+    except EstimateError as error:
+        return _Attempt(config, refused=_line(error), stage="estimate")
+
+
+def _line(error: Exception) -> str:
+    return error.summary if isinstance(error, AotError) else str(error).splitlines()[0] if str(error) else repr(error)

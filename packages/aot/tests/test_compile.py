@@ -1,0 +1,313 @@
+"""The compiler's word is a result: where it accepts, refuses, aborts, hangs, or is not there."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
+
+from mosaic_tpu.aot import TARGETS, _compat, _compile, _pool, _worker, compile, compile_all
+from mosaic_tpu.aot._program import program_of
+from mosaic_tpu.aot._progress import Progress
+from mosaic_tpu.aot.errors import (
+    CompileError,
+    CompileTimeoutError,
+    InternalCompilerError,
+    NoCompilerError,
+    OptionError,
+    ScopedVmemError,
+    SourceError,
+    TargetError,
+    UnsupportedError,
+)
+
+from .conftest import DOUBLE, doubled, lowered, multiplied
+
+compiler = pytest.mark.usefixtures("needs_compiler")
+
+
+@compiler
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_good_kernel_is_accepted(target: str) -> None:
+    result = compile(doubled(), target)
+    assert (result.ok, result.error, str(result.target), result.name) == (True, None, target, "doubled")
+    assert "accepted" in str(result)
+
+
+@compiler
+def test_a_bare_module_is_compiled() -> None:
+    assert compile(DOUBLE).ok
+
+
+@compiler
+def test_a_refusal_is_raised_with_all_that_was_said() -> None:
+    with pytest.raises(UnsupportedError) as error:
+        compile(multiplied(jnp.int8, jnp.int32), "v4")
+    assert error.value.target == "v4"
+    assert "E2001" in error.value.raw
+    assert compile(multiplied(jnp.int8, jnp.int32), "v5e").ok
+
+
+@compiler
+def test_many_are_compiled_and_a_refusal_is_a_result() -> None:
+    sources = {"floats": multiplied(), "integers": multiplied(jnp.int8, jnp.int32)}
+    results = compile_all(sources, ["v4", "v6e"])
+    assert [(r.name, str(r.target), r.ok) for r in results] == [
+        ("floats", "v4", True), ("floats", "v6e", True), ("integers", "v4", False), ("integers", "v6e", True),
+    ]  # fmt: skip
+    assert isinstance(results[2].error, UnsupportedError)
+    assert "refused" in str(results[2])
+    with pytest.raises(UnsupportedError):
+        results[2].raise_for_error()
+
+
+@compiler
+def test_the_limit_of_vmem_reaches_every_kernel() -> None:
+    assert compile(doubled(), vmem_limit_bytes=1 << 20).ok
+    with pytest.raises(ScopedVmemError):
+        compile(doubled(), vmem_limit_bytes=4096)
+
+
+@compiler
+def test_an_answer_is_kept_and_another_question_asked_anew() -> None:
+    first = compile(doubled())
+    again = compile(doubled())
+    assert (first.cached, again.cached) == (False, True)
+    assert again.seconds == first.seconds
+    assert not compile(doubled(), "v5e").cached
+    assert not compile(doubled(), cache=False).cached
+    with pytest.raises(ScopedVmemError) as refused:
+        compile(doubled(), vmem_limit_bytes=4096)
+    with pytest.raises(ScopedVmemError) as kept:
+        compile(doubled(), vmem_limit_bytes=4096)
+    assert kept.value.raw == refused.value.raw
+
+
+@compiler
+def test_flags_reach_the_compiler() -> None:
+    assert compile(doubled(), flags={"xla_tpu_scoped_vmem_limit_kib": 16384}).ok
+    with pytest.raises(ScopedVmemError):
+        compile(doubled(), flags={"xla_tpu_scoped_vmem_limit_kib": 4})
+
+
+@compiler
+def test_a_schedule_is_there_if_it_was_asked_for() -> None:
+    result = compile(doubled(), "v5e", schedule=True)
+    assert result.schedule.bundles
+    assert compile(doubled(), "v5e", schedule=True).cached
+    with pytest.raises(OptionError, match="not asked for"):
+        _ = compile(doubled(), "v5e").schedule
+
+
+def shifted() -> Any:
+    """A kernel that sends its shard to the right, on a ring of four devices, lowered."""
+
+    def kernel(x_ref: Any, o_ref: Any, sent: Any, received: Any) -> None:
+        right = (jax.lax.axis_index("x") + 1) % 4
+        barrier = pltpu.get_barrier_semaphore()
+        pl.semaphore_signal(barrier, 1, device_id=right)
+        pl.semaphore_wait(barrier, 1)
+        copy = pltpu.make_async_remote_copy(x_ref, o_ref, sent, received, device_id=right)
+        copy.start()
+        copy.wait()
+
+    hbm = pl.BlockSpec(memory_space=pl.ANY)
+    call = pl.pallas_call(
+        kernel,
+        out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+        in_specs=[hbm],
+        out_specs=hbm,
+        scratch_shapes=[pltpu.SemaphoreType.DMA] * 2,
+        compiler_params=pltpu.CompilerParams(collective_id=0),
+        name="shifted",
+    )
+    mesh = AbstractMesh((4,), ("x",), axis_types=(AxisType.Auto,))
+    function = jax.shard_map(call, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    return lowered(function, jax.ShapeDtypeStruct((32, 128), jnp.float32))
+
+
+@compiler
+@pytest.mark.parametrize("target", ["v4:2x2", "v5e:2x2", "v5p:2x2", "v6e:2x2", "tpu7x:2x2"])
+def test_a_kernel_that_talks_to_other_devices_is_compiled_for_a_topology(target: str) -> None:
+    assert compile(shifted(), target).ok
+    assert compile(program_of(shifted()).calls[0].body, target).ok
+
+
+@compiler
+def test_a_topology_that_is_too_small_is_a_result() -> None:
+    with pytest.raises(CompileError, match="for 4 devices and v5e:1x1 has 1") as error:
+        compile(shifted(), "v5e")
+    assert "v5e:2x2" in error.value.hint
+
+
+@compiler
+def test_arrays_stay_in_hbm_if_they_are_asked_to() -> None:
+    def far(in_hbm: bool) -> int:
+        found = compile(doubled(512), "tpu7x", schedule=True, operands_in_hbm=in_hbm).schedule
+        return sum("hbm" in (dma.source, dma.destination) for dma in found.dmas)
+
+    assert far(True) == 2
+    assert far(False) < 2  # alone, XLA has put an array into VMEM
+
+
+# --- what can go wrong with a process ------------------------------------------------------------------------------
+
+
+def spoiled(monkeypatch: pytest.MonkeyPatch, signal_: int) -> None:
+    """The next job's process gets a signal while the job is in its hands."""
+    ask = _worker._Process.ask
+
+    def ask_spoiled(self: Any, job: dict[str, Any], timeout: float) -> Any:
+        monkeypatch.undo()
+        os.kill(self.popen.pid, signal_)
+        return ask(self, job, timeout)
+
+    monkeypatch.setattr(_worker._Process, "ask", ask_spoiled)
+
+
+@compiler
+def test_an_abort_is_a_result_and_the_next_job_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        spoiled(patch, signal.SIGABRT)
+        with pytest.raises(InternalCompilerError, match="SIGABRT"):
+            compile(doubled(), cache=False)
+    assert compile(doubled(), cache=False).ok
+
+
+@compiler
+def test_a_job_that_takes_too_long_is_a_result_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compile(doubled(), cache=False).ok
+    with monkeypatch.context() as patch:
+        spoiled(patch, signal.SIGSTOP)
+        with pytest.raises(CompileTimeoutError, match=r"no answer within 0\.3 s"):
+            compile(doubled(), timeout=0.3)
+    assert not compile(doubled()).cached
+
+
+@compiler
+def test_a_process_that_died_between_two_jobs_is_replaced() -> None:
+    assert compile(doubled(), cache=False).ok
+    for member in _pool._POOL._idle:
+        os.kill(member._worker.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, member._worker.pid, os.WEXITED | os.WNOWAIT)
+    assert compile(doubled(), cache=False).ok
+
+
+@compiler
+def test_threads_may_compile_at_once_and_no_process_is_left_behind() -> None:
+    results: list[bool] = []
+
+    def work(rows: int) -> None:
+        results.append(compile(doubled(rows), cache=False).ok)
+
+    threads = [threading.Thread(target=work, args=(8 * n,)) for n in range(1, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 3
+    pids = [member._worker.pid for member in _pool._POOL._idle]
+    _pool.close()
+    for pid in filter(None, pids):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_without_the_compiler_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compat, "compiler_version", lambda: None)
+    with pytest.raises(NoCompilerError, match="not installed") as error:
+        compile(doubled())
+    assert "pip install" in str(error.value)
+
+
+# --- options -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"vmem_limit_bytes": 0},
+        {"vmem_limit_bytes": 1.5},
+        {"vmem_limit_bytes": True},
+        {"timeout": 0},
+        {"timeout": "1"},
+        {"flags": {"--xla": 1}},
+        {"flags": {"xla_dump": "a b"}},
+        {"flags": {"xla_dump": None}},
+    ],
+)
+def test_options_outside_their_range_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        compile(doubled(), **options)
+
+
+def test_bad_sources_and_targets_are_refused_before_anything_is_compiled() -> None:
+    with pytest.raises(TargetError):
+        compile(doubled(), "v9")
+    with pytest.raises(SourceError):
+        compile_all([doubled(), 3], ["v6e"])
+    with pytest.raises(OptionError, match="workers"):
+        compile_all([doubled()], ["v6e"], workers=0)
+    assert compile_all([], ["v6e"]) == []
+
+
+def test_an_error_survives_another_process() -> None:
+    error = ScopedVmemError("too much", op="k", location="k.py:3", target="v6e", raw="all of it")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.raw) == (ScopedVmemError, str(error), "all of it")
+    assert isinstance(again, CompileError)
+
+
+# --- progress ------------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_one_line_on_a_terminal_and_silence_elsewhere() -> None:
+    live, still, asked = Terminal(), io.StringIO(), io.StringIO()
+    for out, wanted in ((live, None), (still, None), (asked, True)):
+        with Progress(2, "compiled", out, wanted) as progress:
+            progress.step()
+            progress.step()
+    assert live.getvalue().count("\n") == 1
+    assert "1/2 compiled, 0 s to go" in live.getvalue()
+    assert still.getvalue() == ""
+    assert asked.getvalue().splitlines() == ["0/2 compiled", "1/2 compiled, 0 s to go", "2/2 compiled"]
+
+
+def test_the_first_failure_ends_the_rest() -> None:
+    done: list[int] = []
+
+    def job(n: int) -> int:
+        if n == 0:
+            raise OptionError("no")
+        done.append(n)
+        return n
+
+    with pytest.raises(OptionError):
+        _compile.run_jobs([lambda n=n: job(n) for n in range(200)], 1, None, "done")
+    assert len(done) < 199
+    assert _compile.run_jobs([lambda n=n: job(n) for n in (1, 2, 3)], 2, False, "done") == [1, 2, 3]
+
+
+def test_importing_it_imports_no_jax(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, mosaic_tpu.aot; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
