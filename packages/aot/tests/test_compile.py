@@ -6,7 +6,10 @@ import io
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,13 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from mosaic_tpu.aot import TARGETS, _compat, _compile, _pool, _worker, compile, compile_all
+from mosaic_tpu.aot import TARGETS, _cache, _compat, _compile, _pool, _worker, compile, compile_all
 from mosaic_tpu.aot._program import program_of
 from mosaic_tpu.aot._progress import Progress
 from mosaic_tpu.aot.errors import (
     CompileError,
     CompileTimeoutError,
+    DiskError,
     InternalCompilerError,
     NoCompilerError,
     OptionError,
@@ -93,6 +97,44 @@ def test_an_answer_is_kept_and_another_question_asked_anew() -> None:
     with pytest.raises(ScopedVmemError) as kept:
         compile(doubled(), vmem_limit_bytes=4096)
     assert kept.value.raw == refused.value.raw
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {},
+        {"error": "", "seconds": "x", "dumps": {}},
+        {"error": 1, "seconds": 1, "dumps": {}},
+        {"error": "", "seconds": 1.0, "dumps": {"a": {"b": "c"}}},
+        {"error": "", "seconds": 1.0, "dumps": 3},
+    ],
+)
+@compiler
+def test_an_entry_of_another_form_counts_as_none(kept: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cache, "load", lambda key: kept)
+    assert not compile(doubled()).cached
+
+
+@compiler
+def test_everything_that_decides_an_answer_is_in_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys: list[str] = []
+    key_of = _cache.key_of
+    monkeypatch.setattr(_cache, "key_of", lambda facts: keys.append(key_of(facts)) or keys[-1])
+    monkeypatch.setattr(_compile, "_asked", lambda job, in_hbm: (_worker.Answer(""), {}))
+    for source, target, options in (
+        (doubled(), "v6e", {}),
+        (doubled(16), "v6e", {}),
+        (doubled(), "v5e", {}),
+        (doubled(), "v6e", {"vmem_limit_bytes": 1 << 20}),
+        (doubled(), "v6e", {"operands_in_hbm": True}),
+        (doubled(), "v6e", {"flags": {"xla_a": 1}}),
+    ):
+        compile(source, target, **options)
+    (without,) = compile_all([doubled()], ["v6e"], schedule=True)
+    monkeypatch.setattr(_compat, "compiler_version", lambda: "another")
+    compile(doubled(), "v6e")
+    assert len(set(keys)) == len(keys) == 8
+    assert isinstance(without.error, DiskError)
 
 
 @compiler
@@ -223,6 +265,64 @@ def test_threads_may_compile_at_once_and_no_process_is_left_behind() -> None:
     for pid in filter(None, pids):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@compiler
+def test_an_interrupt_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compile(doubled(), cache=False).ok
+    ask = _worker._Process.ask
+
+    def stopped(self: Any, job: dict[str, Any], timeout: float) -> Any:
+        os.kill(self.popen.pid, signal.SIGSTOP)
+        raised.set()
+        return ask(self, job, timeout)
+
+    def interrupted() -> Any:
+        raised.wait(30)
+        raise KeyboardInterrupt
+
+    raised = threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(_worker._Process, "ask", stopped)
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            _compile.run_jobs([interrupted, lambda: compile(doubled(), cache=False)], 2, None, "done")
+    assert time.monotonic() - started < 60  # the compiler would have had 300
+    assert compile(doubled(), cache=False).ok
+
+
+def test_a_worker_that_does_not_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compat, "compiler_version", lambda: "1")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    _pool.close()
+    with pytest.raises(InternalCompilerError, match=r"did not start \(exit code 1\)"):
+        compile(doubled(), cache=False)
+
+
+ECHO = """
+import sys
+print('{"ready": 1}', flush=True)
+for line in sys.stdin:
+    print(line.strip(), file=sys.stderr, flush=True)
+    if "last" in line:
+        sys.exit(3)
+    print("{}", flush=True)
+"""
+
+
+def test_the_log_of_a_job_is_what_was_said_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = subprocess.Popen
+    monkeypatch.setattr(
+        _worker.subprocess, "Popen", lambda command, **options: start([command[0], "-c", ECHO], **options)
+    )
+    process = _worker._Process({})
+    process.await_ready()
+    for _ in range(2):
+        process.ask({"job": "first"}, 30)
+    worker = _worker.Worker()
+    worker._process = process
+    answer = worker.run({"job": "last"}, 30)
+    assert (answer.died, answer.error) == ("exit code 3", '{"job": "last"}\n')
 
 
 def test_without_the_compiler_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import pytest
 
 from mosaic_tpu.aot import _measure, space, specialize, tune
 from mosaic_tpu.aot import tune as tune_function
+from mosaic_tpu.aot._table import field_of
 from mosaic_tpu.aot.errors import EstimateError, OptionError
 
 from .conftest import doubled, multiplied
@@ -151,5 +153,72 @@ def test_a_call_is_timed_after_it_has_been_compiled() -> None:
     assert len(calls) == 1 + _measure._CALLS * _measure._ROUNDS
 
 
-def test_results_are_plain_values() -> None:
-    assert dataclasses.is_dataclass(tune(Refusing(), [Config()], "v5e", measure=False).trials[0])
+# --- the table -----------------------------------------------------------------------------------------------------
+
+
+class Counting(Blocked):
+    """How often it was lowered."""
+
+    def __init__(self) -> None:
+        self.lowered = 0
+
+    def lower(self, config: Config) -> Any:
+        self.lowered += 1
+        return super().lower(config)
+
+
+@compiler
+def test_what_is_in_the_table_is_not_tuned_again(tmp_path: Path) -> None:
+    kernel, field, file = Counting(), space(Config(), block=(256, 512)), tmp_path / "table.json"
+    first = tune(kernel, field, "v5e", table=file, key={"m": 512})
+    before = kernel.lowered
+    assert str(tune(kernel, field, "v5e", table=file, key={"m": 512})) == str(first)
+    assert kernel.lowered == before
+    for other in (
+        {"configs": field[:1]},
+        {"target": "v6e"},
+        {"key": {"m": 1}},
+    ):
+        before = kernel.lowered
+        tune(kernel, **{"configs": field, "target": "v5e", "table": file, "key": {"m": 512}, **other})
+        assert kernel.lowered > before
+    entries = json.loads(file.read_text())["entries"]
+    assert {(e["target"], e["key"]["m"]) for e in entries} == {("v5e", 512), ("v6e", 512), ("v5e", 1)}
+    assert entries[0]["best"].keys() <= {"block"}
+
+
+def test_another_batch_is_another_field() -> None:
+    batches = [
+        ([np.array([5])],),
+        ([np.array([6])],),
+        ([np.array([5], np.int64)],),
+        ([np.array([[5]])],),
+        ({"n": [5]},),
+    ]
+    fields = {field_of([Config()], batch, "1") for batch in batches}
+    assert len(fields | {field_of([Config()], batches[0], "2"), field_of([Config(768)], batches[0], "1")}) >= 6
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"schema": 1, "kernel": "other", "entries": []}',
+        '{"schema": 1, "kernel": "blocked", "entries": [{}]}',
+        '{"schema": 1, "kernel": "blocked", "entries": 3}',
+        '{"schema": 1, "kernel": "blocked", "entries": [3]}',
+    ],
+)
+def test_a_file_that_holds_something_else_is_refused_and_kept(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "table.json"
+    file.write_text(content)
+    with pytest.raises(OptionError, match="holds no tunings of blocked"):
+        tune(Blocked(), [Config()], "v5e", table=file, measure=False)
+    assert file.read_text() == content
+
+
+def test_a_key_that_json_cannot_hold_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="key is"):
+        tune(Blocked(), [Config()], "v5e", table=tmp_path / "t.json", key={"x": object()}, measure=False)

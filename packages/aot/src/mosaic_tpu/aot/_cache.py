@@ -9,6 +9,7 @@ import json
 import os
 import tempfile
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ def load(key: str) -> dict[str, Any] | None:
     """The result that was kept under a key; ``None`` where there is none, or it is damaged."""
     try:
         found = json.loads(gzip.decompress(_file(key).read_bytes()))
-    except (OSError, EOFError, ValueError, gzip.BadGzipFile):
+    except (OSError, EOFError, ValueError, zlib.error):
         return None
     return found if isinstance(found, dict) else None
 

@@ -21,6 +21,7 @@ from mosaic_tpu.aot.errors import (
     CompileError,
     CompileTimeoutError,
     DiskError,
+    InternalCompilerError,
     NoCompilerError,
     OptionError,
     SourceError,
@@ -80,6 +81,7 @@ class Compilation:
 
         Raises:
             CompileError: the compiler refused the kernel.
+            DumpError: its dumps cannot be read.
             OptionError: it was compiled without ``schedule=True``, or the program has several kernels.
         """
         self.raise_for_error()
@@ -215,7 +217,9 @@ def run_jobs[T](jobs: Sequence[Callable[[], T]], workers: int | None, progress: 
                     shown.step()
             results = [future.result() for future in futures]
         except BaseException:
-            threads.shutdown(cancel_futures=True)
+            for future in futures:
+                future.cancel()
+            _pool.interrupt()  # or the threads would wait for the compiler
             raise
     return results
 
@@ -277,20 +281,29 @@ def _compiled(job: _Job) -> Compilation:
             "schedule": options.schedule,
         }
     )
-    kept = _cache.load(key) if options.cache else None
-    if kept is not None:
-        answer = Answer(kept["error"], seconds=kept["seconds"])
-        dumps = {name: Dumps(**texts) for name, texts in kept["dumps"].items()}
-    else:
-        answer, dumps = _asked(job, in_hbm)
-        # A process that died or took too long may do better next time.
-        if options.cache and not answer.died:
-            texts = {name: vars(d) for name, d in dumps.items()}
-            _cache.save(key, {"error": answer.error, "seconds": answer.seconds, "dumps": texts})
+    kept = _restored(_cache.load(key)) if options.cache else None
+    answer, dumps = kept or _asked(job, in_hbm)
+    # A process that died or took too long may do better next time.
+    if options.cache and kept is None and not answer.died:
+        texts = {name: vars(d) for name, d in dumps.items()}
+        _cache.save(key, {"error": answer.error, "seconds": answer.seconds, "dumps": texts})
     error = _error(job, answer)
     if error is None and options.schedule and not dumps:
-        error = DiskError("the compiler left no schedule", op="compile", target=str(job.target))
+        hint = "is there room on the disk? A newer libtpu may also write other files"
+        error = DiskError("the compiler left no schedule", op="compile", target=str(job.target), hint=hint)
     return Compilation(job.program.name, job.target, compiler, answer.seconds, kept is not None, error, dumps)
+
+
+def _restored(kept: dict[str, Any] | None) -> tuple[Answer, Mapping[str, Dumps]] | None:
+    """An answer from the disk; nothing where the file holds something else."""
+    try:
+        found = {name: Dumps(**texts) for name, texts in kept["dumps"].items()} if kept else {}
+        answer = Answer(kept["error"], seconds=float(kept["seconds"])) if kept else None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    texts = [text for dumps in found.values() for text in vars(dumps).values()]
+    whole = answer is not None and all(isinstance(text, str) for text in (answer.error, *texts))
+    return (answer, found) if answer is not None and whole else None
 
 
 def _asked(job: _Job, in_hbm: dict[str, Any] | None) -> tuple[Answer, Mapping[str, Dumps]]:
@@ -308,14 +321,17 @@ def _asked(job: _Job, in_hbm: dict[str, Any] | None) -> tuple[Answer, Mapping[st
     kinds: tuple[Dump, ...] = ("profile", "bundles") if options.schedule else ("",)
     outcome = _pool.run(request, options.flags, kinds[0], options.timeout)
     for kind in kinds[1:]:
-        if not outcome.answer.error and not outcome.answer.died:
-            break
-        outcome = _pool.run(request, options.flags, kind, options.timeout)
+        if outcome.answer.died and not outcome.answer.timed_out:
+            outcome = _pool.run(request, options.flags, kind, options.timeout)
     return outcome.answer, outcome.dumps
 
 
 def _error(job: _Job, answer: Answer) -> CompileError | None:
     target = str(job.target)
+    if not answer.started:
+        why = f"the compiler's process did not start ({answer.died})"
+        hint = "error.raw is what it said; is mosaic_tpu.aot importable in a new Python?"
+        return InternalCompilerError(why, op="compile", target=target, raw=answer.error, hint=hint)
     if answer.timed_out:
         return CompileTimeoutError(answer.died, op="compile", target=target, raw=answer.error)
     if not answer.error and not answer.died:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -27,9 +28,24 @@ _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "arith.shli": np.left_shift,
     "arith.shrsi": np.right_shift,
 }
+#: Steps of a grid that are gone through.
+MOST_STEPS: Final = 1 << 22
+_DIVISIONS: Final = ("arith.divsi", "arith.remsi", "arith.floordivsi")
 _SAME: Final = ("arith.index_cast", "arith.extsi", "arith.extui", "arith.trunci")
 #: Of ``arith.cmpi``, by number; the unsigned ones are not here.
 _COMPARISONS: Final = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+
+
+def places_of(module: ir.Module, window: ir.Window, grid: Sequence[int]) -> list[Integers] | None:
+    """Where a window is at every step of a grid, by dimension of its array.
+
+    Returns:
+        ``None`` where that is not known without data, or the grid has more than `MOST_STEPS`.
+    """
+    if window.transform is None or ir.DYNAMIC in grid or math.prod(grid) > MOST_STEPS:
+        return None
+    found = blocks_of(module, window.transform, steps_of(grid))
+    return found if found is not None and len(found) == len(window.bounds) else None
 
 
 def steps_of(grid: Sequence[int]) -> list[Integers]:
@@ -39,7 +55,9 @@ def steps_of(grid: Sequence[int]) -> list[Integers]:
 
 def blocks_of(module: ir.Module, transform: str, steps: Sequence[Integers]) -> list[Integers] | None:
     """What an index map gives at every step, for each dimension; ``None`` if it reads scalars or does more."""
-    function = module.functions[transform]
+    function = module.functions.get(transform)
+    if function is None:
+        return None
     values: dict[int, Any] = {}
     for argument, step in zip(function.arguments, steps, strict=False):
         values[argument.index] = step
@@ -64,6 +82,8 @@ def _evaluated(op: ir.Operation, operands: list[Any]) -> Any:
         return op.attributes.integers("value")[0]
     if op.name in _SAME:
         return operands[0]
+    if op.name in _DIVISIONS and not np.all(operands[1]):
+        return None
     if op.name in _BINARY:
         with np.errstate(divide="ignore", invalid="ignore"):
             return _BINARY[op.name](*operands)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -14,16 +16,20 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from mosaic_tpu.aot._worker import Answer, Worker
+from mosaic_tpu.aot.errors import DumpError
 from mosaic_tpu.aot.schedule import Dumps, find_dumps
 
 #: What a job leaves behind besides its answer: nothing, its bundles, or its bundles and the compiler's estimate.
 type Dump = Literal["", "bundles", "profile"]
 type Flags = Mapping[str, str | int | bool]
 
-#: Processes that wait for work; each takes some 300 MB.
+#: Processes that wait for work.
 _IDLE: Final = 4
-_LOCKED: Final = "lockfile"
-_LOCK_RETRIES: Final = 8
+#: Jobs after which a process is replaced: libtpu keeps what it compiled, some 20 MB a kernel.
+_JOBS: Final = 60
+#: What libtpu says where another process has it, and no longer than these waits, in seconds.
+_LOCKED: Final = "libtpu_lockfile"
+_WAITS: Final = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 
 
 @dataclass(frozen=True)
@@ -36,20 +42,30 @@ class Outcome:
 
 def run(job: dict[str, Any], flags: Flags, dump: Dump, timeout: float) -> Outcome:
     """Have a job done by a process with these flags; as many run at once as threads call this."""
-    for attempt in range(_LOCK_RETRIES):
-        member = _POOL.take(_line(flags), dump)
-        try:
-            outcome = member.run(job, timeout)
-        except BaseException:
-            member.end()
-            raise
-        locked = _LOCKED in outcome.answer.error
-        _POOL.give(member, keep=not locked)
-        if not locked:
-            return outcome
+    outcome = _once(job, flags, dump, timeout)
+    for wait in _WAITS:
+        if _LOCKED not in outcome.answer.error:
+            break
         # Another process, not of ours, has just loaded libtpu.
-        time.sleep(0.2 * 2**attempt)
+        time.sleep(wait)
+        outcome = _once(job, flags, dump, timeout)
     return outcome
+
+
+def _once(job: dict[str, Any], flags: Flags, dump: Dump, timeout: float) -> Outcome:
+    member = _POOL.take(_line(flags), dump)
+    try:
+        outcome = member.run(job, timeout)
+    except BaseException:
+        _POOL.give(member, keep=False)
+        raise
+    _POOL.give(member, keep=_LOCKED not in outcome.answer.error)
+    return outcome
+
+
+def interrupt() -> None:
+    """End every process that is at work: its job fails at once."""
+    _POOL.interrupt()
 
 
 def close() -> None:
@@ -66,7 +82,7 @@ class _Member:
     """A worker, with the folder that its dumps go to."""
 
     def __init__(self, line: str, dump: Dump) -> None:
-        self.line, self.dump = line, dump
+        self.line, self.dump, self.jobs = line, dump, 0
         self._folder = Path(tempfile.mkdtemp(prefix="mosaic-tpu-")) if dump else None
         self._worker = Worker(" ".join(filter(None, (line, self._dump_flags()))))
 
@@ -84,12 +100,24 @@ class _Member:
         return " ".join(f"--{name}={value}" for name, value in flags.items())
 
     def run(self, job: dict[str, Any], timeout: float) -> Outcome:
+        self.jobs += 1
         if self._folder is None:
             return Outcome(self._worker.run(job, timeout), {})
         for file in self._folder.iterdir():
             file.unlink()
         answer = self._worker.run(job, timeout)
-        return Outcome(answer, {} if answer.error or answer.died else find_dumps(self._folder))
+        if answer.error or answer.died:
+            return Outcome(answer, {})
+        try:
+            return Outcome(answer, find_dumps(self._folder))
+        except DumpError:  # as where there is none
+            return Outcome(answer, {})
+
+    def kill(self) -> None:
+        """Have its job fail; who waits for it tidies up."""
+        if (pid := self._worker.pid) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def end(self) -> None:
         self._worker.end()
@@ -101,29 +129,41 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[_Member] = []
+        self._busy: list[_Member] = []
         self._pid = os.getpid()
 
     def take(self, line: str, dump: Dump) -> _Member:
         """A warm process if there is one, else a new one."""
         with self._lock:
             if self._pid != os.getpid():  # a fork: the processes are the parent's
-                self._pid, self._idle = os.getpid(), []
-            for member in reversed(self._idle):
-                if (member.line, member.dump) == (line, dump):
-                    self._idle.remove(member)
-                    return member
-        return _Member(line, dump)
+                self._pid, self._idle, self._busy = os.getpid(), [], []
+            same = [member for member in self._idle if (member.line, member.dump) == (line, dump)]
+            member = same[-1] if same else _Member(line, dump)
+            if same:
+                self._idle.remove(member)
+            self._busy.append(member)
+        return member
 
     def give(self, member: _Member, *, keep: bool) -> None:
         """Take a process back; the one that has waited longest ends when there are too many."""
+        keep = keep and member.jobs < _JOBS
         ended = [] if keep else [member]
         with self._lock:
+            if member in self._busy:
+                self._busy.remove(member)
             if keep:
                 self._idle.append(member)
                 ended += self._idle[:-_IDLE]
                 self._idle = self._idle[-_IDLE:]
         for one in ended:
             one.end()
+
+    def interrupt(self) -> None:
+        """Kill those that work."""
+        with self._lock:
+            busy = list(self._busy)
+        for member in busy:
+            member.kill()
 
     def close(self) -> None:
         """End those that wait."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,15 +15,13 @@ import ml_dtypes
 import numpy as np
 
 from mosaic_tpu.aot import _compat
-from mosaic_tpu.aot._index_maps import blocks_of, steps_of
+from mosaic_tpu.aot._index_maps import places_of
 from mosaic_tpu.aot.errors import SourceError
 from mosaic_tpu.sim import ir
 from mosaic_tpu.sim.errors import SimulationError
 
 type Spec = tuple[tuple[int, ...], str]
 
-#: Steps of a grid whose index maps are evaluated.
-_MOST_STEPS: Final = 1 << 22
 _STORES: Final = ("vector.store", "tpu.vector_store", "tpu.strided_store", "memref.store", "tpu.store")
 _BYTECODE: Final = b"ML\xefR"
 
@@ -187,11 +184,9 @@ def _extent(module: ir.Module, layout: ir.Layout, argument: ir.Argument, what: s
         if ir.DYNAMIC in shape:
             raise _unknown(module, argument, "its size is not in its type", what)
         return shape
-    if ir.DYNAMIC in layout.grid or math.prod(layout.grid) > _MOST_STEPS:
-        raise _unknown(module, argument, "the grid is dynamic, or too large to be gone through", what)
-    blocks = blocks_of(module, window.transform, steps_of(layout.grid))
+    blocks = places_of(module, window, layout.grid)
     if blocks is None:
-        raise _unknown(module, argument, "its index map reads scalars", what)
+        raise _unknown(module, argument, "its index map reads scalars, or the grid is dynamic or very large", what)
     last = [int(b.max(initial=0)) for b in blocks]
     return tuple(n + size if window.element else (n + 1) * size for n, size in zip(last, window.bounds, strict=True))
 

@@ -41,6 +41,14 @@ class Roofline:
         return sum(n / _peak(generation, element) for element, n in self.work.flops.items()) * generation.clock_hz
 
     @property
+    def peak(self) -> float:
+        """Flops a second of the MXUs at their peak, for this mix of element types; in bf16 where there is no matmul."""
+        generation = self.target.generation
+        if not self.work.total_flops:
+            return generation.flops_per_second["bf16"]
+        return self.work.total_flops / self.compute_cycles * generation.clock_hz
+
+    @property
     def memory_cycles(self) -> float:
         """Cycles of HBM at its peak."""
         return self.work.hbm_bytes / self.target.generation.hbm_bytes_per_cycle
@@ -67,7 +75,7 @@ class Roofline:
             ("kernel", f"{self.name} for {self.target}"),
             ("flops", flops + ("" if self.work.counted else ", branches counted as taken")),
             ("HBM bytes", f"{self.work.hbm_bytes:,}, {self.work.intensity:.1f} flop a byte"),
-            ("compute", f"{self.compute_cycles:,.0f} cycles at {generation.flops_per_second['bf16'] / 1e12:g} Tflop/s"),
+            ("compute", f"{self.compute_cycles:,.0f} cycles at {self.peak / 1e12:g} Tflop/s"),
             ("memory", f"{self.memory_cycles:,.0f} cycles at {generation.hbm_bytes_per_second / 1e9:g} GB/s"),
             ("bound", f"{self.bound}: no fewer than {self.ideal_cycles:,.0f} cycles"),
         ]
@@ -137,7 +145,7 @@ def roofline(
     layout = layout_of(call, module)
     if scalars is not None:
         report = simulated(call, module, scalars)
-        work: Work | None = counted_work(module, report.region_counts, report.dma_bytes)
+        work: Work | None = counted_work(module, layout, report.region_counts, report.dma_bytes)
     else:
         work = static_work(module, layout)
     if work is None:

@@ -26,13 +26,11 @@ def draw(found: Roofline) -> str:
     clock = generation.clock_hz
     bandwidth = generation.hbm_bytes_per_second
     flops = found.work.total_flops
-    # The peak of this kernel's element types.
-    peak = flops / found.compute_cycles * clock if flops else generation.flops_per_second["bf16"]
+    peak = found.peak
     ridge = peak / bandwidth
-    at = min(max(found.work.intensity, ridge / 1e4), ridge * 1e3)
+    at = min(max(found.work.intensity, ridge / 1e4), ridge * 1e3) if flops else ridge
     low, high = min(at, ridge) / 8, max(at, ridge) * 8
-    seconds = (found.cycles or found.ideal_cycles) / clock
-    speed = flops / seconds if flops and seconds else bandwidth * at
+    speed = flops / ((found.cycles or found.ideal_cycles) / clock) if flops else peak
     bottom = min(speed, bandwidth * low) / 2
 
     def x(intensity: float) -> float:
@@ -42,8 +40,9 @@ def draw(found: Roofline) -> str:
         return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * math.log(rate / bottom) / math.log(peak * 2 / bottom)
 
     roof = f"M{x(low):.1f},{y(bandwidth * low):.1f} L{x(ridge):.1f},{y(peak):.1f} L{x(high):.1f},{y(peak):.1f}"
-    measured = "estimated" if found.cycles else "at best"
-    told = f"{found.name} for {found.target}: {speed / 1e12:.3g} Tflop/s {measured}, {at:.3g} flop a byte"
+    kind = "estimated" if found.cycles else "at best"
+    told = f"{found.name} for {found.target}: "
+    told += f"{speed / 1e12:.3g} Tflop/s {kind}, {at:.3g} flop a byte" if flops else "no matmul"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" fill="currentColor" '
         'font-family="system-ui, sans-serif" font-size="12">',
@@ -53,13 +52,17 @@ def draw(found: Roofline) -> str:
         f'<path d="{roof}" fill="none" stroke="currentColor" stroke-width="2"/>',
         _text(x(high) - 4, y(peak) - 6, f"{peak / 1e12:g} Tflop/s", "end"),
         _text(x(low * 1.5), y(bandwidth * low * 1.5) + 24, f"{bandwidth / 1e9:g} GB/s", "start"),
-        f'<circle cx="{x(at):.1f}" cy="{y(speed):.1f}" r="5" fill="#3f7fd9"/>',
-        _text(x(at) + (10 if at < ridge else -10), y(speed) + 18, found.name, "start" if at < ridge else "end"),
+        *(_point(x(at), y(speed), found.name, left=at < ridge) if flops else []),
         _text(_WIDTH / 2, 20, told, "middle"),
         _text(_WIDTH / 2, _HEIGHT - 10, "flop a byte of HBM", "middle"),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _point(x: float, y: float, name: str, *, left: bool) -> list[str]:
+    label = _text(x + (10 if left else -10), y + 18, name, "start" if left else "end")
+    return [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="#3f7fd9"/>', label]
 
 
 def _axis(low: float, high: float, bottom: float, top: float, x: Scale, y: Scale) -> list[str]:

@@ -12,26 +12,41 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from mosaic_tpu.aot.errors import OptionError
 
 SCHEMA: Final = 1
 
 type Entry = dict[str, Any]
 
-
-def field_of(configs: Sequence[Any], scalars: Any) -> str:
-    """What stands for a field of configs and the batch it is tuned for: another one is tuned anew."""
-    text = repr([*configs, *(value.tolist() if hasattr(value, "tolist") else value for value in _flat(scalars))])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+_FIELDS: Final = frozenset({"target", "key", "field", "metric", "trials"})
 
 
-def _flat(scalars: Any) -> list[Any]:
-    if isinstance(scalars, Mapping):
-        return [part for name in sorted(scalars) for part in (name, scalars[name])]
-    return list(scalars) if isinstance(scalars, Sequence) else [getattr(scalars, "__qualname__", "")]
+def field_of(configs: Sequence[Any], scalars: Sequence[Any], method: str) -> str:
+    """What stands for a field of configs, the batch each is tuned for, and how: another one is tuned anew."""
+    known = hashlib.sha256(repr([method, *configs]).encode())
+    for values in scalars:
+        named = sorted(values.items()) if isinstance(values, Mapping) else list(enumerate(values))
+        for name, value in named:
+            array = np.asarray(value)
+            known.update(repr((name, array.shape, str(array.dtype))).encode() + array.tobytes())
+    return known.hexdigest()[:16]
 
 
-def said(config: Any, names: Sequence[str]) -> dict[str, Any]:
+def plain_key(key: Mapping[str, Any]) -> dict[str, Any]:
+    """A key as it comes back from the file.
+
+    Raises:
+        OptionError: JSON cannot hold it.
+    """
+    try:
+        return json.loads(json.dumps(dict(key)))
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"key is {key!r}: {error}", op="tune", hint="names to numbers, words and bools") from None
+
+
+def fields_of(config: Any, names: Sequence[str]) -> dict[str, Any]:
     """The fields of a config that differ in the field, as JSON has them."""
     if not dataclasses.is_dataclass(config):
         return {"config": repr(config)}
@@ -61,8 +76,10 @@ class Table:
         try:
             found = json.loads(self.path.read_text(encoding="utf-8"))
             entries = found.pop("entries")
-            if found.pop("schema") != SCHEMA or found.pop("kernel") != self.kernel or not isinstance(entries, list):
+            if found.pop("schema") != SCHEMA or found.pop("kernel") != self.kernel:
                 raise ValueError("another schema or kernel")
+            if not all(entry.keys() >= _FIELDS for entry in entries):
+                raise ValueError("an entry without " + ", ".join(sorted(_FIELDS)))
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise OptionError(
                 f"{self.path} holds no tunings of {self.kernel}: {error}", op="tune", hint="name another file"

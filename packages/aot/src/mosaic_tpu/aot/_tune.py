@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mosaic_tpu.aot import _compat
-from mosaic_tpu.aot._compile import TIMEOUT, run_jobs
+from mosaic_tpu.aot._compile import TIMEOUT, Compilation, run_jobs
+from mosaic_tpu.aot._compile import compile as compile_source
 from mosaic_tpu.aot._lint import lint
 from mosaic_tpu.aot._measure import measured, tpu_generation
-from mosaic_tpu.aot._specialize import Specialized, specialize
-from mosaic_tpu.aot._table import Entry, Table, field_of, said
+from mosaic_tpu.aot._specialize import ESTIMATOR, specialize
+from mosaic_tpu.aot._table import Entry, Table, field_of, fields_of, plain_key
 from mosaic_tpu.aot.errors import AotError, CompileError, EstimateError, OptionError
 from mosaic_tpu.aot.targets import Target, find_target
+from mosaic_tpu.sim.errors import SimulationError
 
 #: What a config's cycles are.
 COMPILER: Final = "compiler"
@@ -191,7 +193,7 @@ def tune(
     tried = list(configs)
     if not tried:
         raise OptionError("there is no config to try", op="tune", hint="space(base, block=(128, 256))")
-    attached = tpu_generation()
+    attached = None if measure is False else tpu_generation()
     found = find_target(target if target is not None else attached or "v6e")
     on_tpu = attached == found.generation.name if measure is None else measure
     if on_tpu and attached != found.generation.name:
@@ -201,22 +203,18 @@ def tune(
 
     name = getattr(kernel, "name", "kernel")
     kept = None if table is None else Table(table, name)
-    wanted = dict(key) if key is not None else said(tried[0], _shared(tried))
-    field = field_of(tried, scalars)
+    wanted = plain_key(key if key is not None else fields_of(tried[0], _shared(tried)))
+    jobs = [_Job(kernel, config, found, scalars(config) if callable(scalars) else scalars, timeout) for config in tried]
+    field = field_of(tried, [job.scalars for job in jobs], ESTIMATOR)
     facts = {"target": str(found), "compiler": "" if on_tpu else _compat.compiler_version(), "field": field}
     if kept is not None and (entry := kept.find(str(found), wanted)) and facts.items() <= entry.items():
         return _restored(entry, name, found, tried)
 
-    def values(config: Any) -> Any:
-        return scalars(config) if callable(scalars) else scalars
-
-    def attempt(config: Any) -> _Attempt:
-        return _attempt(kernel, config, found, values, timeout, on_tpu)
-
-    # Threads run on one TPU would disturb each other's clock.
-    attempts = run_jobs([lambda c=c: attempt(c) for c in tried], 1 if on_tpu else workers, progress, "tuned")
-    metric = MEASURED if on_tpu else _metric(attempts)
-    trials = [a.trial(metric) for a in attempts]
+    if on_tpu:
+        # Threads on one TPU would disturb each other's clock.
+        metric, trials = MEASURED, run_jobs([job.measured for job in jobs], 1, progress, "tuned")
+    else:
+        metric, trials = _estimated(jobs, workers, progress)
     if kept is not None:
         kept.put(_entry(facts, wanted, metric, trials))
     return Tuning(name, found, metric, _ranked(trials))
@@ -233,10 +231,10 @@ def _entry(facts: Mapping[str, Any], key: Mapping[str, Any], metric: str, trials
         **facts,
         "key": dict(key),
         "metric": metric,
-        "best": None if best.cycles is None else said(best.config, names),
+        "best": None if best.cycles is None else fields_of(best.config, names),
         "cycles": best.cycles,
         "trials": [
-            {**said(t.config, names), "cycles": t.cycles, "refused": t.refused, "stage": t.stage} for t in trials
+            {**fields_of(t.config, names), "cycles": t.cycles, "refused": t.refused, "stage": t.stage} for t in trials
         ],
     }
 
@@ -263,50 +261,67 @@ def _shared(configs: Sequence[Any]) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(configs[0]) if f.name not in differing)
 
 
+type Compiled = tuple[_Job, Compilation]
+
+
 @dataclass(frozen=True)
-class _Attempt:
-    """What became of a config, before it is known by what to rank."""
+class _Job:
+    """One config, and what it is tried with."""
 
+    kernel: Any
     config: Any
-    estimate: Specialized | None = None
-    seconds: float | None = None
-    clock: float = 0.0
-    refused: str = ""
-    stage: str = ""
+    target: Target
+    scalars: Any
+    timeout: float
 
-    def trial(self, metric: str) -> Trial:
-        if self.seconds is not None:
-            return Trial(self.config, self.seconds * self.clock)
-        if self.estimate is None:
-            return Trial(self.config, None, self.refused, self.stage)
-        own = self.estimate.compiler.cycles
-        return Trial(self.config, float(own) if metric == COMPILER and own else self.estimate.cycles)
+    def compiled(self) -> Compiled | Trial:
+        """What the compiler made of it, or who refused it."""
+        try:
+            lowered = self.kernel.lower(self.config)
+        except Exception as error:  # the kernel's own checks, of whatever class
+            return self._refused("config", _line(error))
+        errors = lint(lowered, target=self.target.generation.name).errors
+        if errors:
+            return self._refused("lint", f"{errors[0].rule}: {errors[0].reason}")
+        try:
+            return self, compile_source(lowered, self.target, operands_in_hbm=True, schedule=True, timeout=self.timeout)
+        except CompileError as error:
+            return self._refused("compiler", _line(error))
+
+    def counted(self) -> Trial:
+        """Cycles by the runs that the simulator counts."""
+        try:
+            lowered = self.kernel.lower(self.config)
+            found = specialize(lowered, self.target, scalars=self.scalars, timeout=self.timeout)
+        except (CompileError, EstimateError, SimulationError) as error:
+            return self._refused("estimate", _line(error))
+        return Trial(self.config, found.cycles)
+
+    def measured(self) -> Trial:
+        """Cycles by the TPU's clock."""
+        try:
+            seconds = measured(self.kernel, self.config, self.scalars)
+        except Exception as error:  # the kernel's own checks, and whatever JAX raises for what does not compile
+            return self._refused("compiler", _line(error))
+        return Trial(self.config, seconds * self.target.generation.clock_hz)
+
+    def _refused(self, stage: str, why: str) -> Trial:
+        return Trial(self.config, None, why, stage)
 
 
-def _metric(attempts: Sequence[_Attempt]) -> str:
-    estimates = [a.estimate for a in attempts if a.estimate is not None]
-    return COMPILER if estimates and all(e.compiler.trustworthy for e in estimates) else COUNTED
+def _estimated(jobs: Sequence[_Job], workers: int | None, progress: bool | None) -> tuple[str, list[Trial]]:
+    """Trials by the compiler's own estimates if all can be trusted, else all by counted runs: one measure for all."""
+    found = run_jobs([job.compiled for job in jobs], workers, progress, "compiled")
+    estimates = [f[1].schedule.estimate for f in found if not isinstance(f, Trial)]
+    if all(estimate.trustworthy for estimate in estimates):
+        return COMPILER, [f if isinstance(f, Trial) else _by_compiler(*f) for f in found]
+    counts = [(lambda f=f: f) if isinstance(f, Trial) else f[0].counted for f in found]
+    return COUNTED, run_jobs(counts, workers, progress, "counted")
 
 
-def _attempt(
-    kernel: Any, config: Any, target: Target, values: Callable[[Any], Any], timeout: float, on_tpu: bool
-) -> _Attempt:
-    try:
-        lowered = kernel.lower(config)
-    except Exception as error:  # the kernel's own checks, of whatever class
-        return _Attempt(config, refused=_line(error), stage="config")
-    errors = lint(lowered, target=target.generation.name).errors
-    if errors:
-        return _Attempt(config, refused=f"{errors[0].rule}: {errors[0].reason}", stage="lint")
-    try:
-        if on_tpu:
-            seconds = measured(kernel, config, values(config))
-            return _Attempt(config, seconds=seconds, clock=target.generation.clock_hz)
-        return _Attempt(config, specialize(lowered, target, scalars=values(config), timeout=timeout))
-    except CompileError as error:
-        return _Attempt(config, refused=_line(error), stage="compiler")
-    except EstimateError as error:
-        return _Attempt(config, refused=_line(error), stage="estimate")
+def _by_compiler(job: _Job, compiled: Compilation) -> Trial:
+    cycles = compiled.schedule.estimate.cycles
+    return Trial(job.config, None if cycles is None else float(cycles))
 
 
 def _line(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from mosaic_tpu.aot._index_maps import blocks_of, constant_of, steps_of
+from mosaic_tpu.aot._index_maps import constant_of, places_of
 from mosaic_tpu.sim import ir
 
 #: How often regions run, by the number of their op and their own in it; ``None`` where that takes data to know.
@@ -65,15 +65,20 @@ def static_work(module: ir.Module, layout: ir.Layout) -> Work | None:
     return Work(flops, copied + sum(w or 0 for w in windows), False)
 
 
-def counted_work(module: ir.Module, runs: Runs, copied_bytes: int) -> Work:
+def counted_work(module: ir.Module, layout: ir.Layout, runs: Mapping[tuple[int, int], int], copied_bytes: int) -> Work:
     """The work of a run that was simulated.
 
     Args:
         module: the kernel.
+        layout: roles and windows of its arguments.
         runs: ``region_counts`` of the simulator's report.
-        copied_bytes: ``dma_bytes`` of it.
+        copied_bytes: ``dma_bytes`` of it: what counts where an index map reads scalars.
     """
-    return Work(_flops(module, runs) or {}, copied_bytes, True)
+    copied = _copies(module, runs)
+    windows = [_window_bytes(module, layout, argument) for argument in layout.role("input", "output")]
+    known = copied is not None and all(w is not None for w in windows)
+    moved = (copied or 0) + sum(w or 0 for w in windows) if known else copied_bytes
+    return Work(_flops(module, runs) or {}, moved, True)
 
 
 def static_runs(module: ir.Module, steps: int) -> dict[tuple[int, int], int | None]:
@@ -144,11 +149,12 @@ def _copies(module: ir.Module, runs: Runs) -> int | None:
             continue
         source, _, target, *_ = op.segments()
         ends = [source[0].type, target[0].type]
-        if sum(t.space in _FAR for t in ends) == 1:
-            near = next(t for t in ends if t.space not in _FAR)
-            if times is None or ir.DYNAMIC in near.shape:
+        far = sum(t.space in _FAR for t in ends)
+        if far:
+            shape = next((t.shape for t in ends if ir.DYNAMIC not in t.shape), None)
+            if times is None or shape is None:
                 return None
-            total += times * array_bytes(near.shape, near.element)
+            total += far * times * array_bytes(shape, ends[0].element)
     return total
 
 
@@ -160,7 +166,7 @@ def _window_bytes(module: ir.Module, layout: ir.Layout, argument: ir.Argument) -
     block = array_bytes(window.bounds, argument.type.element)
     if window.transform is None or not layout.grid:
         return block
-    places = blocks_of(module, window.transform, steps_of(layout.grid))
+    places = places_of(module, window, layout.grid)
     if places is None:
         return None
     return block * changes(places)

@@ -23,7 +23,7 @@ _ENVIRONMENT: Final = {
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
 _START_LIMIT: Final = 120.0
-#: Characters of a worker's log that are kept.
+#: Bytes of a worker's log that are read, the last ones.
 _LOG: Final = 1 << 20
 
 
@@ -35,12 +35,14 @@ class Answer:
         error: the exception's text, or the log of a worker that died; empty where the program compiled.
         died: how the worker ended, ``"SIGABRT"``; empty where it answered.
         timed_out: whether it was killed because it took too long.
+        started: whether it got so far as to take the job.
         seconds: that the compiler took.
     """
 
     error: str
     died: str = ""
     timed_out: bool = False
+    started: bool = True
     seconds: float = 0.0
 
 
@@ -67,14 +69,15 @@ class Worker:
 
     def run(self, job: dict[str, Any], timeout: float) -> Answer:
         """The answer to a job; `timeout` in seconds, the worker's start not counted."""
-        started = time.monotonic()
+        started: float | None = None
         try:
             process = self._started()
             started = time.monotonic()
             answer = process.ask(job, timeout)
         except _LostError as lost:
             self.end()
-            return Answer(lost.log, lost.died, lost.timed_out, time.monotonic() - started)
+            seconds = 0.0 if started is None else time.monotonic() - started
+            return Answer(lost.log, lost.died, lost.timed_out, started is not None, seconds)
         except BaseException:  # interrupted: what it would answer next belongs to no job
             self.end()
             raise
@@ -114,7 +117,9 @@ class _Process:
     def ask(self, job: dict[str, Any], timeout: float) -> dict[str, Any]:
         """The answer to a job."""
         deadline = time.monotonic() + timeout
-        self._log.truncate(0)
+        # The process writes where this end of the file stands: else it would leave a hole.
+        self._log.seek(0)
+        self._log.truncate()
         unsent = memoryview(json.dumps(job).encode() + b"\n")
         while unsent:
             self._wait(deadline, timeout, writing=True)
@@ -169,5 +174,6 @@ class _Process:
         return _LostError(signal.Signals(-code).name if code < 0 else f"exit code {code}", self._said())
 
     def _said(self) -> str:
-        self._log.seek(0)
-        return self._log.read(_LOG).decode(errors="replace")
+        self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, self._log.tell() - _LOG))
+        return self._log.read().decode(errors="replace")

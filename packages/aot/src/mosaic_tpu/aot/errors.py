@@ -75,6 +75,12 @@ class OptionError(AotError, ValueError):
     """An option has a value outside its range."""
 
 
+class DumpError(AotError, ValueError):
+    """A dump of the compiler is missing, empty or damaged, or another compiler's: it cannot be read."""
+
+    default_hint = "compile again with cache=False; a newer libtpu may write other dumps"
+
+
 class EstimateError(AotError):
     """There is no estimate to be had of this kernel."""
 

@@ -10,6 +10,7 @@ from jax.typing import DTypeLike
 from mosaic_tpu.builder import DType
 from mosaic_tpu.kernel import InputError
 from mosaic_tpu.zoo.kernels.matmul import KERNEL, MatmulConfig
+from mosaic_tpu.zoo.tuned import attached_generation, tuned
 from mosaic_tpu.zoo.validation._arguments import check_arrays, element_type
 
 #: Blocks of a side that is not given: 512 keeps two buffers of each operand within the default VMEM limit.
@@ -37,8 +38,9 @@ def matmul(
     Args:
         x: ``[M, K]``: floats up to 32 bits, or signed integers of 4 or 8 bits.
         y: ``[K, N]``, likewise.
-        block_shape: rows and columns of a block of the result; divides M and N. If omitted, the largest that
-            divides and has at most 512 of each.
+        block_shape: rows and columns of a block of the result; divides M and N. If omitted, on a TPU for whose
+            generation these shapes were tuned (`mosaic_tpu.zoo.tuned`), what was found; else the largest that divides
+            and has at most 512 of each.
         block_k: how much of K one step takes; divides K. If omitted, chosen like ``block_shape``, or 256 as in the
             wheel beside a ``block_shape`` where that divides K.
         out_dtype: of the result; needed where x and y have different dtypes.
@@ -79,6 +81,12 @@ def plan(
         raise InputError(
             f"x is {x_dtype}, y is {y_dtype}: the result could be either", op="matmul", hint="give out_dtype="
         )
+    result_dtype = x_dtype if out_dtype is None else element_type("matmul", "out_dtype", out_dtype)
+    if block_shape is None and block_k is None:
+        dtypes = {"x_dtype": str(x_dtype), "y_dtype": str(y_dtype), "out_dtype": str(result_dtype)}
+        best = tuned("matmul", attached_generation(), m=m, n=n, k=k, **dtypes)
+        if best is not None:
+            block_shape, block_k = (best["block_m"], best["block_n"]), best["block_k"]
     if block_shape is None:
         block_m, block_n = _block("M", m, _sublanes(x_dtype)), _block("N", n, LANES)
     else:
@@ -94,7 +102,7 @@ def plan(
         block_k=block_k,
         x_dtype=x_dtype,
         y_dtype=y_dtype,
-        out_dtype=x_dtype if out_dtype is None else element_type("matmul", "out_dtype", out_dtype),
+        out_dtype=result_dtype,
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from mosaic_tpu.zoo.api._paged_attention_blocks import default_pages, default_queries, shrink_to_vmem
 from mosaic_tpu.zoo.kernels.ragged_paged_attention import DEFAULT_MASK_VALUE, KERNEL, RaggedPagedAttentionConfig
+from mosaic_tpu.zoo.tuned import attached_generation, tuned
 from mosaic_tpu.zoo.validation._arguments import element_type, number, optional_number
 from mosaic_tpu.zoo.validation.ragged_paged_attention import check_shapes
 
@@ -53,9 +54,10 @@ def ragged_paged_attention(
         mask_value: added to the logits of keys that a query must not see; ``None`` means the default.
         k_scale: factor of K, of a quantized cache.
         v_scale: factor of V.
-        num_kv_pages_per_block: pages that one step of flash attention takes. If omitted, the most that fit into VMEM,
-            up to 32 pages and 1024 tokens.
-        num_queries_per_block: tokens that one step of the grid takes. If omitted, 32, or what fits.
+        num_kv_pages_per_block: pages that one step of flash attention takes. If omitted, what was found best where
+            these heads and pages were tuned for the attached TPU's generation (`mosaic_tpu.zoo.tuned`), if
+            ``num_queries_per_block`` is omitted too; else 32 pages or 1024 tokens. In both cases what fits into VMEM.
+        num_queries_per_block: tokens that one step of the grid takes. If omitted, likewise, else 32.
         vmem_limit_bytes: VMEM for the kernel; the compiler's default if omitted.
 
     Returns:
@@ -118,6 +120,21 @@ def plan(
     num_pages, page_size, combined_heads, _ = kv_pages.shape
     max_num_seqs, pages_per_seq = page_indices.shape
     pages, queries = num_kv_pages_per_block, num_queries_per_block
+    q_dtype, kv_dtype = element_type(_OP, "q", q.dtype), element_type(_OP, "kv_pages", kv_pages.dtype)
+    start_pages, start_queries = default_pages(page_size, pages_per_seq), default_queries(num_tokens)
+    best = tuned(
+        _OP,
+        attached_generation(),
+        q_dtype=str(q_dtype),
+        kv_dtype=str(kv_dtype),
+        num_q_heads=num_q_heads,
+        num_kv_heads=combined_heads // 2,
+        head_dim=head_dim,
+        page_size=page_size,
+    )
+    if best is not None and pages is None and queries is None:
+        start_pages = min(best["num_kv_pages_per_block"], pages_per_seq)
+        start_queries = min(best["num_queries_per_block"], num_tokens)
     cfg = RaggedPagedAttentionConfig(
         num_tokens=num_tokens,
         num_q_heads=num_q_heads,
@@ -127,10 +144,10 @@ def plan(
         page_size=page_size,
         max_num_seqs=max_num_seqs,
         pages_per_seq=pages_per_seq,
-        num_kv_pages_per_block=default_pages(page_size, pages_per_seq) if pages is None else pages,
-        num_queries_per_block=default_queries(num_tokens) if queries is None else queries,
-        q_dtype=element_type(_OP, "q", q.dtype),
-        kv_dtype=element_type(_OP, "kv_pages", kv_pages.dtype),
+        num_kv_pages_per_block=start_pages if pages is None else pages,
+        num_queries_per_block=start_queries if queries is None else queries,
+        q_dtype=q_dtype,
+        kv_dtype=kv_dtype,
         sm_scale=number(_OP, "sm_scale", sm_scale),
         sliding_window=sliding_window,
         soft_cap=optional_number(_OP, "soft_cap", soft_cap),

@@ -8,6 +8,7 @@ Read from the text of the compiler's dumps; nothing here starts a process.
 >>> print(schedule)                                                 # doctest: +SKIP
 """
 
+from mosaic_tpu.aot.errors import DumpError as DumpError
 from mosaic_tpu.aot.schedule.allocations import Allocation as Allocation
 from mosaic_tpu.aot.schedule.allocations import LoopBounds as LoopBounds
 from mosaic_tpu.aot.schedule.blocks import Block as Block
@@ -20,7 +21,6 @@ from mosaic_tpu.aot.schedule.dmas import DMA as DMA
 from mosaic_tpu.aot.schedule.dmas import Window as Window
 from mosaic_tpu.aot.schedule.dumps import Dumps as Dumps
 from mosaic_tpu.aot.schedule.dumps import find_dumps as find_dumps
-from mosaic_tpu.aot.schedule.errors import DumpError as DumpError
 from mosaic_tpu.aot.schedule.estimate import Estimate as Estimate
 from mosaic_tpu.aot.schedule.machine import Machine as Machine
 from mosaic_tpu.aot.schedule.machine import machine as machine

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
-from mosaic_tpu.aot.schedule.errors import DumpError
+from mosaic_tpu.aot.errors import DumpError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

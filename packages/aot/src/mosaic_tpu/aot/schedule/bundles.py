@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from mosaic_tpu.aot.schedule.errors import DumpError
+from mosaic_tpu.aot.errors import DumpError
 
 _COMMENT: Final = re.compile(r"/\*(.*?)\*/", re.DOTALL)
 _ARGUMENT: Final = re.compile(r"/\*(\w+)=\*/")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from mosaic_tpu.aot.schedule.errors import DumpError
+from mosaic_tpu.aot.errors import DumpError
 
 if TYPE_CHECKING:
     from mosaic_tpu.aot.schedule.blocks import Block
