@@ -13,6 +13,7 @@ from jax.experimental import pallas as pl
 
 from mosaic_tpu.aot._lint import lint
 from mosaic_tpu.aot.errors import SourceError, TargetError
+from mosaic_tpu.aot.targets import find_target
 from mosaic_tpu.sim import ir
 
 BAD = """
@@ -56,9 +57,23 @@ def test_all_generations_are_judged_unless_some_are_named() -> None:
 
 def test_the_report_reads_well_and_goes_to_json() -> None:
     report = lint(BAD, target="v6e")
+    assert report.to_json()["schema"] == 1
     assert str(report).startswith("bad for v6e: 1 error, 0 warnings\n-:5: error[unsupported-type] arith.muli (v6e)")
     assert json.loads(json.dumps(report.to_json()))["findings"][0]["rule"] == "unsupported-type"
     assert "nothing found" in str(lint(blocked(), target="v6e"))
+
+
+def test_a_report_has_a_part_for_each_generation_that_was_asked_for() -> None:
+    report = lint(BAD, target=["v5e", "v6e"])
+    assert [f.rule for f in report.of("v6e").errors] == ["unsupported-type"]
+    assert report.of("v5e:2x2") == report.of("v5e") == report.of(find_target("v5e:2x2"))
+    assert report.of("v5e:2x2").targets == ("v5e",)
+
+
+@pytest.mark.parametrize("target", ["v9", "v4", "v4:2x2x1", "v6e:0x1"])
+def test_a_report_says_nothing_of_what_was_not_asked(target: str) -> None:
+    with pytest.raises(TargetError):
+        lint(BAD, target=["v5e", "v6e"]).of(target)
 
 
 def test_a_program_says_the_arrays_shapes() -> None:

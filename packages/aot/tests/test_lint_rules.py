@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Final
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -12,6 +13,8 @@ from jax.experimental.pallas import tpu as pltpu
 from mosaic_tpu.aot._lint import RULES, lint
 from mosaic_tpu.aot._lint._support import is_native
 from mosaic_tpu.aot.targets import TARGETS
+
+from .lint_kit import program, windowed
 
 HEAD = """module {
   func.func @kernel(%i: i32, %s: memref<4xi32, #tpu.memory_space<smem>>, ARGS) attributes {
@@ -54,6 +57,7 @@ def load(index: str, vector: str = "8x256xf32", x: str = "64x256xf32") -> str:
         (load("%at, %c0", "1x256xbf16", "64x256xbf16"), load("%at, %c0", "1x256xf32"), "sublane-alignment"),
         (load("%c0, %at", "8x128xf32"), load("%c0, %c3", "8x128xf32"), "dynamic-lane-index"),
         (load("%at", "128xf32", "1024xf32"), load("%c0", "128xf32", "1024xf32"), "dynamic-lane-index"),
+        (load("%at, %c0", "256xbf16", "64x256xbf16"), load("%at, %c0", "256xf32"), "sublane-alignment"),
     ],
 )
 def test_a_dynamic_index_needs_a_proof(bad: str, good: str, rule: str) -> None:
@@ -124,15 +128,11 @@ def test_what_nothing_uses_is_not_judged() -> None:
     assert rules(module(body)) == []
 
 
-def test_an_iota_has_two_dimensions() -> None:
-    def counted(shape: str, dimension: int) -> str:
-        indices = ", ".join(["%c0"] * (shape.count("x") + 1))
-        body = f"""%0 = tpu.iota {{dimensions = array<i32: {dimension}>}} : vector<{shape}xi32>
+def counted(shape: str, dimension: int) -> str:
+    indices = ", ".join(["%c0"] * (shape.count("x") + 1))
+    body = f"""%0 = tpu.iota {{dimensions = array<i32: {dimension}>}} : vector<{shape}xi32>
     vector.store %0, %y[{indices}] : YT, vector<{shape}xi32>"""
-        return module(body, y=f"{shape}xi32")
-
-    assert rules(counted("128", 0)) == ["iota-rank"]
-    assert rules(counted("8x128", 1)) == []
+    return module(body, y=f"{shape}xi32")
 
 
 def test_scratch_beyond_the_limit_is_found() -> None:
@@ -162,7 +162,162 @@ def test_what_the_mxu_takes_is_what_jax_says() -> None:
             assert is_native(name, lhs, rhs) == expected, (name, lhs, rhs)
 
 
-def test_every_rule_says_what_it_checks() -> None:
-    assert all(len(rule.summary) > 20 for rule in RULES.values())
-    assert {rule.severity for rule in RULES.values()} == {"error", "warning"}
-    assert all(name == rule.id for name, rule in RULES.items())
+def test_a_rule_is_summed_up_in_one_line() -> None:
+    """The first line of the docstring is whole: no sentence goes on in the next."""
+    assert [rule.id for rule in RULES.values() if not rule.summary.endswith(".")] == []
+    assert len({rule.summary for rule in RULES.values()}) == len(RULES)
+
+
+def test_a_dynamic_size_is_a_question_mark() -> None:
+    body = f"""%z = arith.constant 0 : i32
+    %v = "tpu.memref_slice"(%x, %z, %z, %m8) {{operandSegmentSizes = array<i32: 1, 2, 1>}}
+        : (XT, i32, i32, i32) -> memref<?x256xf32, {VMEM}>
+    %0 = vector.load %v[%c0, %at] : memref<?x256xf32, {VMEM}>, vector<8x128xf32>
+    vector.store %0, %y[%c0, %c0] : YT, vector<8x128xf32>"""
+    (found,) = lint(module(body), target="v6e").errors
+    assert found.rule == "dynamic-lane-index"
+    assert "?×256×f32" in found.reason
+
+
+# --- every rule ------------------------------------------------------------------------------------------------------
+
+SMEM: Final = "#tpu.memory_space<smem>"
+DOT: Final = "#tpu.dot_dimension_numbers<[1], [0], [0], [1], [0, 0, 1, 1], [], []>"
+
+
+def strided(x: str) -> str:
+    body = f"""%0 = "tpu.strided_load"(%x, %c0, %c0) {{strides = array<i32: 2, 1>}}
+        : (XT, index, index) -> vector<8x{x}>
+    vector.store %0, %y[%c0, %c0] : YT, vector<8x{x}>"""
+    return module(body, x=f"64x{x}", y=f"8x{x}")
+
+
+def squeezed(element: str) -> str:
+    made = f"memref<256x{element}, #tpu.memory_space<any>>"
+    semaphore = "memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>"
+    body = f"""%v = "tpu.memref_squeeze"(%x) : (XT) -> {made}
+    %q = tpu.sem_alloc : {semaphore}
+    tpu.enqueue_dma source(%v : {made}) target(%y : YT) target_semaphore(%q : {semaphore})"""
+    return module(body, x=f"1x256x{element}", y=f"256x{element}", space="#tpu.memory_space<any>")
+
+
+def multiplied(element: str, result: str) -> str:
+    numbers = f"{{dimension_numbers = {DOT}, transpose_lhs_hint = false}}"
+    taken, made = f"vector<256x256x{element}>", f"vector<256x256x{result}>"
+    body = f"""%0 = vector.load %x[%c0, %c0] : XT, {taken}
+    %z = arith.constant dense<0{".0" if "f" in result else ""}> : {made}
+    %1 = "tpu.matmul"(%0, %0, %z) {numbers} : ({taken}, {taken}, {made}) -> {made}
+    vector.store %1, %y[%c0, %c0] : YT, {made}"""
+    return module(body, x=f"256x256x{element}", y=f"256x256x{result}")
+
+
+def scratch(type_: str, space: str = VMEM) -> str:
+    text = module("", x="8x128xf32", y="8x128xf32", scratch=1)
+    return text.replace(f"%y: memref<8x128xf32, {VMEM}>", f"%y: memref<{type_}, {space}>")
+
+
+def scalars(shape: str) -> str:
+    return module("", x=f"{shape}xi32", space=SMEM)
+
+
+def doubled(shape: str) -> str:
+    indices = ", ".join(["%c0"] * (shape.count("x") + 1))
+    body = f"""%0 = vector.load %x[{indices}] : XT, vector<{shape}xf32>
+    %1 = arith.addf %0, %0 : vector<{shape}xf32>
+    vector.store %1, %y[{indices}] : YT, vector<{shape}xf32>"""
+    return module(body, x=f"{shape}xf32", y=f"{shape}xf32")
+
+
+def masked(before: str, after: str) -> str:
+    """A mask of a load that is reshaped: before it is compared, or after."""
+    lines = {"cast": "vector<8xi32> to vector<8x1xi32>", "cmpi": "vector<8x1xi32>"}
+    if before == "cmpi":
+        lines = {"cmpi": "vector<8xi32>", "cast": "vector<8xi1> to vector<8x1xi1>"}
+    named = {"cmpi": "arith.cmpi slt, {0}, {0}", "cast": "vector.shape_cast {0}"}
+    body = f"""%0 = vector.load %x[%c0] : XT, vector<8xi32>
+    %1 = {named[before].format("%0")} : {lines[before]}
+    %2 = {named[after].format("%1")} : {lines[after]}
+    %3 = arith.extui %2 : vector<8x1xi1> to vector<8x1xi32>
+    vector.store %3, %y[%c0, %c0] : YT, vector<8x1xi32>"""
+    return module(body, x="8xi32", y="8x1xi32")
+
+
+def called(array: str, *block: int, grid: int = 8) -> str:
+    return program(windowed(*block, grid=grid), [f"{array}xf32"], ["8x128xf32"])
+
+
+#: Of every rule a target, a kernel that breaks it there, and one close to it that breaks none.
+EVERY: Final = {
+    "dynamic-lane-index": ("v6e", load("%c0, %at", "8x128xf32"), load("%c0, %c3", "8x128xf32")),
+    "sublane-alignment": ("v6e", load("%at, %c0"), load("%at8, %c0")),
+    "strided-access": ("v6e", strided("256xf32"), strided("128xf32")),
+    "squeezed-row": ("v6e", squeezed("bf16"), squeezed("f32")),
+    "dma-alignment": ("v6e", sliced("%three"), sliced("%eight")),
+    "unsupported-type": ("v6e", computed("arith.addi", "i8"), computed("arith.addi", "i16")),
+    "matmul-type": ("v6e", multiplied("i16", "i32"), multiplied("i8", "i32")),
+    "matmul-speed": ("tpu7x", multiplied("i8", "i32"), multiplied("bf16", "f32")),
+    "vmem-limit": ("v5e", scratch("40960x128xf32"), scratch("8x128xf32")),
+    "smem-limit": ("v6e", scalars("2200x8"), scalars("8x2200")),
+    "semaphores": (
+        "v6e",
+        scratch("600x!tpu.dma_semaphore", "#tpu.memory_space<semaphore_mem>"),
+        scratch("300x!tpu.dma_semaphore", "#tpu.memory_space<semaphore_mem>"),
+    ),
+    "iota-rank": ("v6e", counted("128", 0), counted("8x128", 1)),
+    "one-dimensional-vector": ("v6e", doubled("512"), doubled("8x128")),
+    "mask-column": ("v6e", masked("cmpi", "cast"), masked("cast", "cmpi")),
+    "block-tiling": ("v6e", windowed(4, 128), windowed(8, 128)),
+    "element-window": (
+        "v6e",
+        windowed(8, 128, factor=3, padding=([0, 0], [0, 0])),
+        windowed(8, 128, factor=8, padding=([0, 0], [0, 0])),
+    ),
+    "grid-range": ("v6e", called("64x128", 8, 128, grid=9), called("64x128", 8, 128, grid=8)),
+}
+
+
+def test_every_rule_has_a_kernel() -> None:
+    assert set(EVERY) == set(RULES) - {"invalid-module"}  # tests/test_damaged.py has that one
+
+
+@pytest.mark.parametrize("id", EVERY)
+def test_every_rule_finds_its_kernel_and_spares_the_twin(id: str) -> None:
+    target, bad, good = EVERY[id]
+    found = [f for f in lint(bad, target=target).findings if f.rule == id]
+    assert found
+    assert all(f.severity == RULES[id].severity for f in found)
+    # A comparison of vectors of one dimension is another rule's, which only warns.
+    assert {f.rule for f in lint(bad, target=target).errors} <= {id}
+    assert lint(good, target=target).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "good"),
+    [
+        ("block-tiling", called("4x128", 2, 128, grid=2), called("4x128", 4, 128, grid=1)),
+        ("block-tiling", called("64x128", 12, 128, grid=4), called("64x128", 16, 128, grid=4)),
+        ("block-tiling", windowed(128, element="bf16"), windowed(256, element="bf16")),
+        (
+            "element-window",
+            windowed(8, 128, factor=8, padding=([8, 0], [0, 0])),
+            windowed(8, 128, factor=8, padding=([0, 0], [8, 0])),
+        ),
+    ],
+)
+def test_a_window_is_whole_tiles_or_all_of_the_array(rule: str, bad: str, good: str) -> None:
+    assert rules(bad) == [rule]
+    assert rules(good) == []
+
+
+@pytest.mark.parametrize(("id", "spared"), [("matmul-speed", "v6e"), ("semaphores", "tpu7x"), ("vmem-limit", "v6e")])
+def test_a_rule_that_depends_on_the_generation_spares_the_others(id: str, spared: str) -> None:
+    assert RULES[id].per_generation
+    target, bad, _ = EVERY[id]
+    assert [f.rule for f in lint(bad, target=target).findings] == [id]
+    assert lint(bad, target=spared).findings == ()
+
+
+def test_a_rule_that_does_not_says_the_same_of_all() -> None:
+    for id, (_, bad, _) in EVERY.items():
+        if not RULES[id].per_generation:
+            assert {f.targets for f in lint(bad).findings if f.rule == id} == {tuple(TARGETS)}, id

@@ -11,7 +11,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from mosaic_tpu.aot._vmem import DEFAULT_LIMITS, vmem_need
-from mosaic_tpu.aot.errors import SourceError
+from mosaic_tpu.aot.errors import SourceError, TargetError
+from mosaic_tpu.aot.targets import TARGETS, find_target
 
 MIB = 1 << 20
 
@@ -63,6 +64,21 @@ def test_no_limit_is_above_what_there_is() -> None:
     assert vmem_need(_program(), vmem_limit_bytes=100 * MIB).limit("tpu7x") == 64 * MIB
 
 
+def test_a_topology_has_the_limit_of_its_generation() -> None:
+    need = vmem_need(_program())
+    for target in ("v5e:2x2", find_target("v5e:2x2"), TARGETS["v5e"]):
+        assert need.limit(target) == need.limit("v5e") == 16 * MIB
+        assert need.fits(target)
+
+
+@pytest.mark.parametrize("target", ["v9", "v5e:0x2", ""])
+def test_what_is_no_target_is_refused(target: str) -> None:
+    need = vmem_need(_program())
+    for ask in (need.limit, need.fits):
+        with pytest.raises(TargetError):
+            ask(target)
+
+
 def test_a_kernel_that_does_not_fit_says_so() -> None:
     need = vmem_need(_program(rows=65536, block=16384, grid=4))
     assert need.total == 4 * 8 * MIB + 4096
@@ -74,6 +90,7 @@ def test_a_kernel_that_does_not_fit_says_so() -> None:
 
 def test_the_json_has_every_buffer_and_limit() -> None:
     found = vmem_need(_program()).to_json()
+    assert found["schema"] == 1
     assert found["total"] == sum(b["bytes"] for b in found["buffers"])
     assert set(found["limits"]) == set(DEFAULT_LIMITS)
 

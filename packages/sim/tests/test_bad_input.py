@@ -214,6 +214,44 @@ def test_arrays_that_do_not_fit(arrays: tuple[Any, ...]) -> None:
     assert caught.value.op == "copy"
 
 
+WINDOWED = """
+func.func @windowed(%i: i32, %x: memref<8x128xf32, #tpu.memory_space<vmem>>,
+                    %y: memref<8x128xf32, #tpu.memory_space<vmem>>) attributes {
+    iteration_bounds = array<i64: 2>, scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+    window_params = [{transform_indices = @same, window_bounds = array<i64: 8, 128>},
+                     {transform_indices = @same, window_bounds = array<i64: 8, 128>}]} {
+  %c0 = arith.constant 0 : index
+  %0 = vector.load %x[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+  vector.store %0, %y[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+  return
+}
+func.func @same(%i: i32) -> (i32, i32) {
+  %z = arith.constant 0 : i32
+  return %i, %z : i32, i32
+}"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("scratch_operands = 0 : i64", 'scratch_operands = "none"', 'scratch_operands is "none", no integer'),
+        (
+            "[{transform_indices = @same, window_bounds = array<i64: 8, 128>},",
+            "[",
+            "1 entries and the kernel 2 operands",
+        ),
+        ("window_params = [", "window_params = [{}, ", "3 entries and the kernel 2 operands"),
+        ("128>}]", '128>, window_kind = "element"}]', 'window_kind is "element"'),
+    ],
+)
+def test_attributes_that_make_no_sense(old: str, new: str, says: str) -> None:
+    x = np.ones((16, 128), np.float32)
+    made = [((16, 128), np.float32)]
+    np.testing.assert_array_equal(simulate(WINDOWED, x, outputs=made).outputs[0], x)
+    with pytest.raises(errors.ModuleFormatError, match=says):
+        simulate(WINDOWED.replace(old, new), x, outputs=made)
+
+
 def test_too_few_arrays_for_the_outputs() -> None:
     with pytest.raises(errors.InputError, match="0 arrays are given, and the kernel takes 1"):
         simulate(COPY, outputs=[(TILE, np.float32)])

@@ -40,9 +40,9 @@ def places_of(module: ir.Module, window: ir.Window, grid: Sequence[int]) -> list
     """Where a window is at every step of a grid, by dimension of its array.
 
     Returns:
-        ``None`` where that is not known without data, or the grid has more than `MOST_STEPS`.
+        ``None`` where that is not known without data, or the grid has no steps or more than `MOST_STEPS`.
     """
-    if window.transform is None or ir.DYNAMIC in grid or math.prod(grid) > MOST_STEPS:
+    if window.transform is None or min(grid, default=1) < 1 or math.prod(grid) > MOST_STEPS:
         return None
     found = blocks_of(module, window.transform, steps_of(grid))
     return found if found is not None and len(found) == len(window.bounds) else None

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mosaic_tpu.aot._program import Program
+from mosaic_tpu.aot._program import Program, readable
 from mosaic_tpu.aot.errors import OptionError, SourceError
 from mosaic_tpu.sim import Report, ir, simulate
 
@@ -30,7 +30,8 @@ def only_kernel(program: Program) -> tuple[ir.KernelCall, ir.Module]:
 
 def layout_of(call: ir.KernelCall, module: ir.Module) -> ir.Layout:
     """Roles and windows of a kernel's arguments."""
-    return ir.layout(module, len(call.inputs), len(call.outputs))
+    with readable(module.name):
+        return ir.layout(module, len(call.inputs), len(call.outputs))
 
 
 def operands_in_hbm_of(program: Program) -> dict[str, Any]:

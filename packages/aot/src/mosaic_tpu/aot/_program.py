@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -74,7 +75,8 @@ def program_of(source: Any, inputs: Sequence[Any] | None = None, outputs: Sequen
     text = source if isinstance(source, str) else getattr(source, "stablehlo", None)
     text = text if isinstance(text, str) and "stablehlo" in text else _text(source)
     if text is None:
-        return _around(source, inputs, outputs)
+        with readable("compile"):
+            return _around(source, inputs, outputs)
     if inputs is not None or outputs is not None:
         raise SourceError(
             "a program says itself what its operands are", op="compile", hint="leave inputs and outputs out"
@@ -84,18 +86,23 @@ def program_of(source: Any, inputs: Sequence[Any] | None = None, outputs: Sequen
     return Program(names[0] if len(names) == 1 else "program", text)
 
 
-def _read(program: Program) -> tuple[list[ir.KernelCall], list[ir.Module]]:
+@contextlib.contextmanager
+def readable(op: str) -> Iterator[None]:
+    """What the reader of modules says against one is said as our own error."""
     try:
-        return program.calls, program.modules
+        yield
     except SimulationError as error:
-        raise SourceError(error.summary, op="compile", location=error.location, hint=error.hint) from None
+        raise SourceError(error.summary, op=error.op or op, location=error.location, hint=error.hint) from None
+
+
+def _read(program: Program) -> tuple[list[ir.KernelCall], list[ir.Module]]:
+    with readable("compile"):
+        return program.calls, program.modules
 
 
 def _text(source: Any) -> str | None:
-    try:
+    with readable("compile"):
         return ir.program_text(source)
-    except SimulationError as error:
-        raise SourceError(error.summary, op="compile", hint=error.hint) from None
 
 
 def _contents(path: Path) -> str | bytes:
@@ -113,10 +120,7 @@ def _contents(path: Path) -> str | bytes:
 
 def _around(source: Any, inputs: Sequence[Any] | None, outputs: Sequence[Any] | None) -> Program:
     """A program that calls a Mosaic module with operands of the shapes that its windows cover."""
-    try:
-        module = ir.read(source)
-    except SimulationError as error:
-        raise SourceError(error.summary, op="compile", location=error.location, hint=error.hint) from None
+    module = ir.read(source)
     holder = source if _compat.is_mlir_module(source) else getattr(source, "module", source)
     if isinstance(holder, ir.Module):
         raise SourceError("the module was read already", op="compile", hint="give what it was read from")
@@ -141,10 +145,7 @@ def _layout(module: ir.Module, made: int) -> ir.Layout:
     indices = sum(1 for t in types[: len(grid)] if t.kind == "scalar")
     operands = len(types) - indices - scratch - prefetch
     dynamic = sum(bound == ir.DYNAMIC for bound in grid)
-    try:
-        return ir.layout(module, operands - made + prefetch + dynamic, made)
-    except SimulationError as error:
-        raise SourceError(error.summary, op=module.name, hint=error.hint) from None
+    return ir.layout(module, operands - made + prefetch + dynamic, made)
 
 
 def _written(module: ir.Module) -> int:
@@ -184,6 +185,8 @@ def _extent(module: ir.Module, layout: ir.Layout, argument: ir.Argument, what: s
         if ir.DYNAMIC in shape:
             raise _unknown(module, argument, "its size is not in its type", what)
         return shape
+    if window.transform not in module.functions:
+        raise SourceError(f"the index map @{window.transform} is not in the module", op=module.name)
     blocks = places_of(module, window, layout.grid)
     if blocks is None:
         raise _unknown(module, argument, "its index map reads scalars, or the grid is dynamic or very large", what)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mosaic_tpu.aot._operands import layout_of, only_kernel, simulated
-from mosaic_tpu.aot._program import program_of
+from mosaic_tpu.aot._program import program_of, readable
 from mosaic_tpu.aot._work import ON_DATA, Work, counted_work, static_work
 from mosaic_tpu.aot.errors import OptionError
 from mosaic_tpu.aot.targets import Generation, Target, find_target
@@ -147,7 +147,8 @@ def roofline(
         report = simulated(call, module, scalars)
         work: Work | None = counted_work(module, layout, report.region_counts, report.dma_bytes)
     else:
-        work = static_work(module, layout)
+        with readable(module.name):
+            work = static_work(module, layout)
     if work is None:
         raise OptionError(
             ON_DATA, op=module.name, hint="give scalars=[…], the values of its scalar operands: a real batch"

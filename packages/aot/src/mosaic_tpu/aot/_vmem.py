@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mosaic_tpu.aot._lint._tiling import padded_bytes, rounded
-from mosaic_tpu.aot.targets import LANES, TARGETS, Generation
+from mosaic_tpu.aot.targets import LANES, TARGETS, Generation, Target, find_target
 from mosaic_tpu.sim import ir
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mosaic_tpu.aot._lint._subject import Subject
 
+SCHEMA: Final = 1
 _MIB: Final = 1 << 20
 #: What a kernel may use if its call does not say: from "Scoped allocation with size … and limit …" of E1001.
 DEFAULT_LIMITS: Final[Mapping[str, int]] = {
@@ -90,13 +91,21 @@ class VmemNeed:
         """Bytes of all buffers."""
         return sum(b.bytes for b in self.buffers)
 
-    def limit(self, target: Generation | str) -> int:
-        """Bytes that the kernel may use on a generation: no more than there are."""
-        generation = TARGETS[target] if isinstance(target, str) else target
+    def limit(self, target: Generation | Target | str) -> int:
+        """Bytes that the kernel may use on a generation: no more than there are.
+
+        Raises:
+            TargetError: there is no such generation.
+        """
+        generation = target if isinstance(target, Generation) else find_target(target).generation
         return min(self.limit_bytes or DEFAULT_LIMITS[generation.name], generation.vmem_bytes)
 
-    def fits(self, target: Generation | str) -> bool:
-        """Whether the total is within the limit; the compiler may need more than the total."""
+    def fits(self, target: Generation | Target | str) -> bool:
+        """Whether the total is within the limit; the compiler may need more than the total.
+
+        Raises:
+            TargetError: there is no such generation.
+        """
         return self.total <= self.limit(target)
 
     def __str__(self) -> str:
@@ -113,8 +122,9 @@ class VmemNeed:
         return "\n".join([f"VMEM of {self.kernel}", *(f"  {line}" for line in lines), f"  limits: {limits}"])
 
     def to_json(self) -> dict[str, Any]:
-        """Of plain types, for `json.dumps`."""
+        """All of it as plain data, for `json.dumps`. ``"schema"`` is 1."""
         return {
+            "schema": SCHEMA,
             "kernel": self.kernel,
             "total": self.total,
             "limits": {name: self.limit(name) for name in TARGETS},
@@ -137,11 +147,11 @@ def vmem_need(source: Any, *, vmem_limit_bytes: int | None = None) -> VmemNeed:
     """The VMEM that the kernel of a source needs.
 
     Args:
-        source: what `mosaic_tpu.aot._lint.lint` takes, with one kernel in it.
+        source: what `mosaic_tpu.aot.lint` takes, with one kernel in it.
         vmem_limit_bytes: VMEM that the kernel may use; what the call says, else the compiler's default, if omitted.
 
     Raises:
-        SourceError: there is no kernel in the source, or there are several.
+        SourceError: there is no kernel in the source, there are several, or its windows do not match.
 
     Example:
         >>> text = '''

@@ -142,6 +142,9 @@ def _windows(module: Module, operands: int) -> list[Window | None]:
     texts = kernel.attributes.array("window_params")
     if not texts:
         return [None if t.space in DIRECT else Window(t.shape, None) for t in types]
+    if len(texts) != len(types):
+        summary = f"window_params has {len(texts)} entries and the kernel {len(types)} operands"
+        raise ModuleFormatError(summary, op=module.name)
     return [_window(text, type_) for text, type_ in zip(texts, types, strict=True)]
 
 
@@ -153,7 +156,9 @@ def _window(text: str, type_: Type) -> Window | None:
     if not transform.startswith("@"):
         raise UnsupportedOpError(f"transform_indices is {transform}", hint="Pallas writes a function's name")
     kind = attributes.text("window_kind")
-    pads = split(kind[kind.index("<") + 1 : -1]) if "element" in kind else []
+    pads = split(kind.partition("<")[2][:-1]) if "element" in kind else []
+    if "element" in kind and len(pads) != 2:
+        raise ModuleFormatError(f"window_kind is {kind}", hint="Pallas writes #tpu.element_window<[…], […]>")
     return Window(
         integers(attributes.text("window_bounds")),
         transform[1:],

@@ -200,7 +200,10 @@ class Attributes:
             if default is None:
                 raise ModuleFormatError(f"the attribute {name} is missing")
             return default
-        return int(found.partition(":")[0])
+        number = found.partition(":")[0].strip()
+        if not re.fullmatch(r"-?\d+", number):
+            raise ModuleFormatError(f"the attribute {name} is {found}, no integer")
+        return int(number)
 
     def boolean(self, name: str, default: bool = False) -> bool:
         """A boolean or unit attribute."""

@@ -33,7 +33,8 @@ def lint(
         The report; it is never falsy, so look at ``report.errors``.
 
     Raises:
-        SourceError: there is no kernel in the source.
+        SourceError: there is no kernel in the source, or it is a module whose windows do not match: of a program that
+            is a finding of the rule ``"invalid-module"``.
         TargetError: there is no such generation.
 
     Example:
@@ -72,7 +73,7 @@ def _findings(subject: Subject | Unreadable, generations: Sequence[Generation]) 
     found: dict[tuple[Any, ...], tuple[int, Finding]] = {}
     for rule in RULES.values():
         for issue, names in _issues(rule, subject, generations):
-            location = issue.location or subject.module.line(issue.op)
+            location = subject.module.line(issue.op)
             severity = issue.severity or rule.severity
             key = (rule.id, severity, location or (issue.op and issue.op.number), issue.reason, issue.remedy)
             number, finding = found.get(key, (-1 if issue.op is None else issue.op.number, None))
@@ -86,7 +87,7 @@ def _findings(subject: Subject | Unreadable, generations: Sequence[Generation]) 
 
 def _issues(rule: Rule, subject: Subject, generations: Sequence[Generation]) -> Iterator[tuple[Issue, tuple[str, ...]]]:
     """What a rule finds, and for which generations."""
-    if rule.same:
+    if not rule.per_generation:
         names = tuple(g.name for g in generations)
         yield from ((issue, names) for issue in rule.check(subject, generations[0]))
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Literal, overload
 
 from mosaic_tpu.aot._lint._report import Severity
 from mosaic_tpu.aot._lint._subject import Subject
@@ -22,17 +22,16 @@ class Issue:
         reason: what is wrong.
         remedy: what to write instead.
         severity: where it differs from the rule's.
-        location: where it is not the op's.
     """
 
     op: ir.Operation | None
     reason: str
     remedy: str
     severity: Severity | None = None
-    location: str | None = None
 
 
-type Check = Callable[[Subject, Generation], Iterator[Issue]]
+type Check = Callable[[Subject], Iterator[Issue]]
+type GenerationCheck = Callable[[Subject, Generation], Iterator[Issue]]
 
 
 @dataclass(frozen=True)
@@ -45,27 +44,41 @@ class Rule:
         summary: one sentence.
         description: the whole docstring: what is checked, and how it is known that the compiler refuses it.
         check: from a kernel and a generation to issues.
-        same: whether it finds the same for all generations, so that it is asked once.
+        per_generation: whether it looks at the generation; else it finds the same for all, and is asked once.
     """
 
     id: str
     severity: Severity
     summary: str
     description: str
-    check: Check = field(repr=False)
-    same: bool = True
+    check: GenerationCheck = field(repr=False)
+    per_generation: bool = False
 
 
 RULES: Final[dict[str, Rule]] = {}
 """Every rule by its id."""
 
 
-def rule(id: str, severity: Severity = "error", *, same: bool = True) -> Callable[[Check], Check]:
-    """Register a check; its docstring describes the rule. Not `same` are those that look at the generation."""
+@overload
+def rule(id: str, severity: Severity = ..., *, per_generation: Literal[False] = ...) -> Callable[[Check], Check]: ...
 
-    def register(check: Check) -> Check:
+
+@overload
+def rule(
+    id: str, severity: Severity = ..., *, per_generation: Literal[True]
+) -> Callable[[GenerationCheck], GenerationCheck]: ...
+
+
+def rule(id: str, severity: Severity = "error", *, per_generation: bool = False) -> Callable[[Any], Any]:
+    """Register a check; its docstring describes the rule.
+
+    A check takes the kernel, and the generation too where it says different things of them: `per_generation`.
+    """
+
+    def register(check: Any) -> Any:
         description = inspect.cleandoc(check.__doc__ or "")
-        RULES[id] = Rule(id, severity, description.splitlines()[0], description, check, same)
+        asked: GenerationCheck = check if per_generation else lambda subject, _: check(subject)
+        RULES[id] = Rule(id, severity, description.splitlines()[0], description, asked, per_generation)
         return check
 
     return register

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+from mosaic_tpu.aot.errors import TargetError
+from mosaic_tpu.aot.targets import Target, find_target
+
+SCHEMA: Final = 1
 type Severity = Literal["error", "warning"]
 
 
@@ -68,10 +72,25 @@ class LintReport:
         """The other findings."""
         return tuple(f for f in self.findings if f.severity == "warning")
 
-    def of(self, target: str) -> LintReport:
-        """The part that holds for one generation."""
-        found = tuple(f for f in self.findings if target in f.targets)
-        return LintReport(self.kernels, (target,), found)
+    def of(self, target: str | Target) -> LintReport:
+        """The part that holds for one generation.
+
+        Args:
+            target: the generation, or a topology of it, of those that were asked for.
+
+        Raises:
+            TargetError: there is none of that name, or it was not asked for.
+        """
+        name = find_target(target).generation.name
+        if name not in self.targets:
+            asked = ", ".join(self.targets)
+            raise TargetError(
+                f"the kernels were checked for {asked}, not for {name}",
+                op="LintReport.of",
+                target=name,
+                hint=f"lint(source, target={name!r})",
+            )
+        return LintReport(self.kernels, (name,), tuple(f for f in self.findings if name in f.targets))
 
     def __str__(self) -> str:
         count = f"{_counted(self.errors, 'error')}, {_counted(self.warnings, 'warning')}"
@@ -79,8 +98,9 @@ class LintReport:
         return "\n".join([head, *map(str, self.findings)])
 
     def to_json(self) -> dict[str, Any]:
-        """Of plain types, for `json.dumps`."""
+        """All of it as plain data, for `json.dumps`. ``"schema"`` is 1."""
         return {
+            "schema": SCHEMA,
             "kernels": list(self.kernels),
             "targets": list(self.targets),
             "findings": [f.to_json() for f in self.findings],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, cast
 
+from mosaic_tpu.aot._lint._valid import checked
 from mosaic_tpu.aot._lint._values import Prover, prover_of
 from mosaic_tpu.aot.errors import SourceError
 from mosaic_tpu.sim import ir
@@ -92,11 +93,11 @@ def _computes(op: ir.Operation) -> bool:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A kernel of a program whose module MLIR refuses.
+    """A kernel of a program whose module does not verify, or whose windows do not match.
 
     Attributes:
         name: of the kernel.
-        summary: what MLIR's verifier said.
+        summary: what is wrong.
         hint: what to do.
     """
 
@@ -115,17 +116,17 @@ def _operands(module: ir.Module) -> int:
 
 
 def subjects_of(source: Any, vmem_limit_bytes: int | None = None) -> list[Subject | Unreadable]:
-    """The kernels of a source.
+    """The kernels of a source, checked for what the rules take for granted.
 
     Raises:
-        SourceError: there is none.
+        SourceError: there is none, or it is a module that does not verify, or whose windows do not match.
     """
     stablehlo = getattr(source, "stablehlo", None)
     try:
         text = stablehlo if isinstance(stablehlo, str) else ir.program_text(source)
         if text is None or (text is not source and "tpu_custom_call" not in text):
             module = ir.read(source)
-            return [Subject(module.name, module, None, vmem_limit_bytes)]
+            return [checked(Subject(module.name, module, None, vmem_limit_bytes))]
         calls = ir.calls_of(text)
         names = getattr(source, "names", ()) if stablehlo is not None else ()
         direct = len(calls) == 1 and len(re.findall(r"^ +%\S+ = ", text, re.MULTILINE)) <= 1 + _free(text)
@@ -148,4 +149,8 @@ def _of_call(call: ir.KernelCall, limit: int | None, direct: bool, names: tuple[
         module = replace(module, names=names)
     said = cast("list[dict[str, Any]]", call.backend_config.get("scoped_memory_configs") or [])
     limits = [int(entry["size"]) for entry in said if entry.get("memory_space") == _VMEM]
-    return Subject(call.kernel_name or module.name, module, call, limit or (limits[0] if limits else None), direct)
+    name = call.kernel_name or module.name
+    try:
+        return checked(Subject(name, module, call, limit or (limits[0] if limits else None), direct))
+    except SourceError as error:
+        return Unreadable(name, error.summary, error.hint)

@@ -59,6 +59,17 @@ def base_of(ref: ir.Value) -> ir.Value:
     return ref
 
 
+def text_of(ref: ir.Value) -> str:
+    """Shape and element type of a ref, for people.
+
+    Example:
+        >>> text_of(ir.Value(ir.Type("memref", (8, ir.DYNAMIC), "f32", "vmem", ""), 0))
+        '8×?×f32'
+    """
+    sizes = ["?" if size == ir.DYNAMIC else str(size) for size in ref.type.shape]
+    return "×".join([*sizes, ref.type.element])
+
+
 def _kept(shape: tuple[int, ...], squeezed: tuple[int, ...]) -> tuple[int, ...]:
     """Which dimensions of a shape are left in a squeezed one; of several ones the last are kept."""
     kept: list[int] = []

@@ -9,17 +9,16 @@ from mosaic_tpu.aot._lint._registry import Issue, rule
 from mosaic_tpu.aot._lint._subject import Subject
 from mosaic_tpu.aot._lint._tiling import packing, rounded, tile_elements, tile_rows
 from mosaic_tpu.aot._lint._values import Prover
-from mosaic_tpu.aot._lint._views import View, view_of
-from mosaic_tpu.aot.targets import LANES, SUBLANES, Generation
+from mosaic_tpu.aot._lint._views import View, text_of, view_of
+from mosaic_tpu.aot.targets import LANES, SUBLANES
 from mosaic_tpu.sim import ir
 
 _SPACES: Final = ("vmem", "any", "hbm")
 
 
 @rule("squeezed-row")
-def squeezed_row(subject: Subject, generation: Generation) -> Iterator[Issue]:
+def squeezed_row(subject: Subject) -> Iterator[Issue]:
     """The only row of a ref of a packed type that is wider than 128 lanes is squeezed: the tiling has no such form."""
-    del generation
     for op in subject.ops("tpu.memref_squeeze"):
         source = op.operands[0]
         before, after = view_of(source), view_of(op.result)
@@ -32,13 +31,13 @@ def squeezed_row(subject: Subject, generation: Generation) -> Iterator[Issue]:
         if shape[row] == 1 and shape[-1] > LANES:
             yield Issue(
                 op,
-                f"the row of {_text(source)} is squeezed, and lies in several tiles",
+                f"the row of {text_of(source)} is squeezed, and lies in several tiles",
                 "keep the dimension of size 1",
             )
 
 
 @rule("dma-alignment")
-def dma_alignment(subject: Subject, generation: Generation) -> Iterator[Issue]:
+def dma_alignment(subject: Subject) -> Iterator[Issue]:
     """A slice of a ref does not start or end on a tile along its last two dimensions.
 
     Lanes are sliced in multiples of 128. Rows are sliced in multiples of what fills 32 bits (1 of 32 bits, 2 of 16,
@@ -47,7 +46,6 @@ def dma_alignment(subject: Subject, generation: Generation) -> Iterator[Issue]:
     of 128 elements of 32 bits, 256 of 16, 512 of 8. A dynamic offset counts as what it is provably a multiple of. All
     of a dimension may be taken whatever its size.
     """
-    del generation
     for op in subject.ops("tpu.memref_slice"):
         source, result = op.operands[0], op.result
         if source.type.space not in _SPACES or source.type.is_semaphore or not result.users:
@@ -60,7 +58,7 @@ def dma_alignment(subject: Subject, generation: Generation) -> Iterator[Issue]:
             length = next(dynamic, None) if size == ir.DYNAMIC else None
             problem = _problem(subject.prover, view, at, size, length, source.type)
             if problem is not None:
-                yield Issue(op, f"a slice of {_text(source)}: {problem[0]}", problem[1])
+                yield Issue(op, f"a slice of {text_of(source)}: {problem[0]}", problem[1])
 
 
 def _problem(
@@ -131,7 +129,3 @@ def _rows(
         f"start on a multiple of {tile} rows and take a multiple of {tile}; say pl.multiple_of(offset, {tile}) of a "
         "dynamic one; or slice a dimension before the last two",
     )
-
-
-def _text(ref: ir.Value) -> str:
-    return f"{'×'.join('?' if n == ir.DYNAMIC else str(n) for n in ref.type.shape)}×{ref.type.element}"

@@ -31,7 +31,10 @@ def _refused(op: ir.Operation) -> tuple[str, ...]:
     type_ = _judged(op)
     if type_.kind != "vector" or _is_folded(op):
         return ()
-    if op.name == "vector.multi_reduction" and max(op.attributes.integers("reduction_dims")) < len(type_.shape) - 2:
+    if (
+        op.name == "vector.multi_reduction"
+        and max(op.attributes.integers("reduction_dims"), default=0) < len(type_.shape) - 2
+    ):
         return ()  # whole registers are combined: not what was measured
     if op.name == "tpu.iota":
         return _IOTA_REFUSED.get(type_.element, ()) if op.attributes.integers("dimensions") == (0,) else ()
@@ -56,7 +59,7 @@ def _splat(value: ir.Value) -> str | None:
     return op.attributes.text("value").removeprefix("dense<").partition(":")[0].strip(" >")
 
 
-@rule("unsupported-type", same=False)
+@rule("unsupported-type", per_generation=True)
 def unsupported_type(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """An op on vectors of an element type for which this generation has no code.
 
@@ -81,7 +84,7 @@ def _has_f16(op: ir.Operation) -> bool:
     return any(v.type.element == "f16" and v.type.kind in ("vector", "scalar") for v in values)
 
 
-@rule("matmul-type", same=False)
+@rule("matmul-type", per_generation=True)
 def matmul_type(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """A matmul of element types that the compiler refuses for this generation (E2001 and others)."""
     for op in subject.ops("tpu.matmul"):
@@ -96,7 +99,7 @@ def matmul_type(subject: Subject, generation: Generation) -> Iterator[Issue]:
             )
 
 
-@rule("matmul-speed", "warning", same=False)
+@rule("matmul-speed", "warning", per_generation=True)
 def matmul_speed(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """A matmul of element types that the MXU does not take as they are: the compiler casts, which costs time."""
     for op in subject.ops("tpu.matmul"):

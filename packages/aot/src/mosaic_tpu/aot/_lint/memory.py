@@ -20,7 +20,7 @@ _MORE_SEMAPHORES_FROM: Final = 7
 _PLACES_ALL_FROM: Final = 7
 
 
-@rule("vmem-limit", same=False)
+@rule("vmem-limit", per_generation=True)
 def vmem_limit(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """Windows and scratch need more VMEM than the kernel may use.
 
@@ -53,7 +53,7 @@ def _may_be_placed(buffer: VmemBuffer, subject: Subject, generation: Generation,
     return buffer.narrow or not subject.direct or (generation.number >= _PLACES_ALL_FROM and fits)
 
 
-@rule("smem-limit", same=False)
+@rule("smem-limit", per_generation=True)
 def smem_limit(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """Scalar prefetch, windows and scratch in SMEM take more than there is.
 
@@ -70,7 +70,7 @@ def smem_limit(subject: Subject, generation: Generation) -> Iterator[Issue]:
         )
 
 
-@rule("semaphores", same=False)
+@rule("semaphores", per_generation=True)
 def semaphores(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """More semaphores than there is memory for: 512 words before tpu7x, of which the compiler takes some."""
     shapes = [a.type.shape for a in subject.layout.role("scratch") if a.type.is_semaphore]

@@ -7,23 +7,22 @@ from typing import Final
 
 from mosaic_tpu.aot._lint._registry import Issue, rule
 from mosaic_tpu.aot._lint._subject import Subject
-from mosaic_tpu.aot.targets import SUBLANES, Generation
+from mosaic_tpu.aot.targets import SUBLANES
 
 _ARITHMETIC: Final = ("arith.", "math.")
 _FREE: Final = ("arith.constant",)
 
 
 @rule("invalid-module")
-def invalid_module(subject: Subject, generation: Generation) -> Iterator[Issue]:
-    """MLIR's verifier refuses the module of a kernel in a program; nothing else is checked of it."""
-    del subject, generation  # found where the module is read
+def invalid_module(subject: Subject) -> Iterator[Issue]:
+    """The module of a kernel in a program does not verify, or its windows do not match; nothing else is checked."""
+    del subject  # found where the module is read
     yield from ()
 
 
 @rule("iota-rank")
-def iota_rank(subject: Subject, generation: Generation) -> Iterator[Issue]:
+def iota_rank(subject: Subject) -> Iterator[Issue]:
     """A ``tpu.iota`` of one dimension: the compiler has only those of two and more."""
-    del generation
     for op in subject.ops("tpu.iota"):
         shape = op.result.type.shape
         if len(shape) < 2:
@@ -35,12 +34,11 @@ def iota_rank(subject: Subject, generation: Generation) -> Iterator[Issue]:
 
 
 @rule("one-dimensional-vector", "warning")
-def one_dimensional_vector(subject: Subject, generation: Generation) -> Iterator[Issue]:
+def one_dimensional_vector(subject: Subject) -> Iterator[Issue]:
     """Arithmetic on a vector of one dimension: it fills one of the eight sublanes of a register.
 
     The compiler accepts most of it; the work takes up to eight times the registers and instructions.
     """
-    del generation
     for op in subject.operations:
         if not op.name.startswith(_ARITHMETIC) or op.name in _FREE or not op.results:
             continue
@@ -56,9 +54,8 @@ def one_dimensional_vector(subject: Subject, generation: Generation) -> Iterator
 
 
 @rule("mask-column")
-def mask_column(subject: Subject, generation: Generation) -> Iterator[Issue]:
+def mask_column(subject: Subject) -> Iterator[Issue]:
     """A mask of one dimension is made a column: the compiler aborts, or has no layout for it."""
-    del generation
     for op in subject.ops("vector.shape_cast"):
         before, after = op.operands[0].type, op.result.type
         if before.element == "i1" and len(before.shape) == 1 and before.shape[0] > 1 and after.shape[-1] == 1:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
-from mosaic_tpu.aot._index_maps import blocks_of, steps_of
+from mosaic_tpu.aot._index_maps import places_of
 from mosaic_tpu.aot._lint._registry import Issue, rule
 from mosaic_tpu.aot._lint._subject import Subject
 from mosaic_tpu.aot._lint._tiling import rounded, tile_elements
@@ -19,36 +19,29 @@ from mosaic_tpu.sim import ir
 _MOST_STEPS: Final = 1 << 16
 
 
-def _windows(subject: Subject) -> Iterator[tuple[ir.Argument, ir.Window]]:
-    """The arguments in VMEM whose blocks an index map finds."""
+def _windows(subject: Subject) -> Iterator[tuple[ir.Argument, ir.Window, Sequence[ir.Value]]]:
+    """The arguments in VMEM whose blocks an index map finds, and what it returns: an index for each dimension."""
     for argument in subject.layout.role("input", "output"):
         window = argument.window
-        if window is not None and window.transform is not None and argument.type.space == "vmem":
-            yield argument, window
-
-
-def _returned(subject: Subject, window: ir.Window) -> tuple[ir.Value, ...]:
-    assert window.transform is not None
-    return subject.module.functions[window.transform].body.terminator.operands
+        if window is None or window.transform is None or not window.bounds or argument.type.space != "vmem":
+            continue
+        yield argument, window, subject.module.functions[window.transform].body.terminator.operands
 
 
 @rule("block-tiling")
-def block_tiling(subject: Subject, generation: Generation) -> Iterator[Issue]:
+def block_tiling(subject: Subject) -> Iterator[Issue]:
     """A block is neither whole tiles nor all of the array along its last two dimensions.
 
     Rows are in multiples of 8 for every element type, lanes in multiples of 128; blocks of one dimension in multiples
     of 128 elements of 32 bits, 256 of 16, 512 of 8. The compiler refuses others with E2002.
     """
-    del generation
-    for argument, window in _windows(subject):
+    for argument, window, indices in _windows(subject):
         array, bounds, type_ = subject.array_of(argument), window.bounds, argument.type
         units = [1] * (len(bounds) - 2) + [SUBLANES, LANES] if len(bounds) > 1 else [tile_elements(type_)]
-        for dimension, (size, unit, index) in enumerate(zip(bounds, units, _returned(subject, window), strict=True)):
+        for dimension, (size, unit, index) in enumerate(zip(bounds, units, indices, strict=True)):
             if size % unit == 0 or (array is None and subject.prover.constant(index) == 0):
                 continue
-            if array is not None and (
-                array[dimension] == size or (array[dimension] < unit and array[dimension] == size)
-            ):
+            if array is not None and array[dimension] == size:
                 continue
             whole = f" of {_by(array)}" if array is not None else ""
             full = f", or {array[dimension]}, all of the dimension" if array is not None else ""
@@ -61,14 +54,13 @@ def block_tiling(subject: Subject, generation: Generation) -> Iterator[Issue]:
 
 
 @rule("element-window")
-def element_window(subject: Subject, generation: Generation) -> Iterator[Issue]:
+def element_window(subject: Subject) -> Iterator[Issue]:
     """A window whose indices count elements starts where no tile does, or reaches before the array.
 
     The compiler wants a proof that the index is a multiple of the tile, 8 rows or 128 lanes, and has no padding before
     the array.
     """
-    del generation
-    for argument, window in _windows(subject):
+    for argument, window, indices in _windows(subject):
         if not window.element:
             continue
         if any(window.pad_low):
@@ -78,7 +70,7 @@ def element_window(subject: Subject, generation: Generation) -> Iterator[Issue]:
                 "pad the array itself, or shift the indices; padding behind the array is supported",
             )
         tiles = ([1] * (len(window.bounds) - 2) + [SUBLANES, LANES])[-len(window.bounds) :]
-        for dimension, (index, tile) in enumerate(zip(_returned(subject, window), tiles, strict=True)):
+        for dimension, (index, tile) in enumerate(zip(indices, tiles, strict=True)):
             if not subject.prover.is_multiple([index], tile):
                 yield Issue(
                     None,
@@ -88,7 +80,7 @@ def element_window(subject: Subject, generation: Generation) -> Iterator[Issue]:
                 )
 
 
-@rule("grid-range", "warning", same=False)
+@rule("grid-range", "warning", per_generation=True)
 def grid_range(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """A step of the grid has its block wholly outside the array.
 
@@ -96,20 +88,18 @@ def grid_range(subject: Subject, generation: Generation) -> Iterator[Issue]:
     Where the index is a constant, v4 to v6e abort (tpu7x accepts): an error there.
     """
     grid = subject.layout.grid
-    if ir.DYNAMIC in grid or math.prod(grid) > _MOST_STEPS:
+    if min(grid, default=1) < 1 or math.prod(grid) > _MOST_STEPS:  # no step, a dynamic bound, or too many
         return
-    for argument, window in _windows(subject):
+    for argument, window, indices in _windows(subject):
         array = subject.array_of(argument)
-        if array is None or window.element or len(array) != len(window.bounds):
+        if array is None or window.element:
             continue
-        assert window.transform is not None
-        blocks = blocks_of(subject.module, window.transform, steps_of(grid))
-        for dimension, index in enumerate(blocks or []):
+        for dimension, index in enumerate(places_of(subject.module, window, grid) or []):
             count = -(-array[dimension] // window.bounds[dimension])
             outside = np.flatnonzero((index < 0) | (index >= count))
             if not outside.size:
                 continue
-            fixed = subject.prover.constant(_returned(subject, window)[dimension]) is not None and generation.number < 7
+            fixed = subject.prover.constant(indices[dimension]) is not None and generation.number < 7
             step = tuple(int(n) for n in np.unravel_index(int(outside[0]), grid)) if grid else ()
             yield Issue(
                 None,
