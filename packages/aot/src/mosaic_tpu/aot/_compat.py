@@ -4,7 +4,7 @@
 name                                   if it moves
 =====================================  ===========================================================================
 ``jaxlib.mlir.ir``                     the MLIR Python bindings; any build of them with the same C API will do
-``…_mlir_libs._tpu_ext``               ``register_dialect`` of the tpu dialect, ``private_has_communication``
+``…_mlir_libs._tpu_ext``               ``private_has_communication``
 ``_jax_mlir_ext.register_dialects``    adds the upstream dialects to a registry; JAX's own context is made with it
 ``mosaic-serde``                       the pass that writes a body in the form a custom call holds
 ``jaxlib.xla_client``                  compile options and device lists; `jax.stages` compiles only what JAX traced
@@ -19,7 +19,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -28,6 +28,8 @@ from jaxlib.mlir._mlir_libs import _tpu_ext
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
+
+from mosaic_tpu.sim.ir import new_context
 
 _ir: Final = cast("Any", ir)
 _tpu: Final[Any] = _tpu_ext
@@ -79,7 +81,7 @@ def body_of(source: Any) -> Body:
     Raises:
         MLIRError: MLIR cannot read it.
     """
-    with _mosaic_context(), _ir.Location.unknown():
+    with new_context(), _ir.Location.unknown():
         module = _ir.Module.parse(_bytecode(source.operation) if is_mlir_module(source) else source).operation
         if "stable_mosaic.version" in module.attributes:  # it has that form already, which hides what it does
             _serde(module, "false")
@@ -98,18 +100,6 @@ def _serde(module: Any, serialize: str) -> None:
     pipeline = PassManager.parse(f"builtin.module(mosaic-serde{{serialize={serialize}}})")
     pipeline.enable_verifier(False)
     pipeline.run(module)
-
-
-def _mosaic_context() -> Any:
-    registry = _ir.DialectRegistry()
-    _register_dialects(registry)
-    context = _ir.Context()
-    context.append_dialect_registry(registry)
-    for name in ("func", "arith", "math", "vector", "memref", "scf", "cf"):
-        context.get_dialect_descriptor(name)  # loads it
-    _tpu.register_dialect(context)
-    context.allow_unregistered_dialects = True
-    return context
 
 
 # --- programs, in the worker -------------------------------------------------------------------------------------
@@ -190,7 +180,7 @@ def devices_of(topology: str, bounds: tuple[int, ...]) -> list[Any]:
     return list(cast("Any", topologies).get_topology_desc(platform="tpu", **options).devices)
 
 
-def compile_for(devices: list[Any], module: Any, replicas: int, partitions: int, options: Mapping[str, Any]) -> None:
+def compile_for(devices: list[Any], module: Any, replicas: int, partitions: int) -> None:
     """Compile a program for devices."""
     import numpy as np
     from jaxlib import xla_client
@@ -201,7 +191,6 @@ def compile_for(devices: list[Any], module: Any, replicas: int, partitions: int,
     used = devices[: replicas * partitions]
     ids = np.array([device.id for device in used]).reshape(replicas, partitions)
     choices.device_assignment = xla.DeviceAssignment.create(ids)
-    choices.env_option_overrides = list(options.items())
     if partitions > 1:
         choices.executable_build_options.use_spmd_partitioning = True
         choices.executable_build_options.use_shardy_partitioner = True

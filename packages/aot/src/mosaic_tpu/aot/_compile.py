@@ -315,7 +315,6 @@ def _asked(job: _Job, in_hbm: dict[str, Any] | None) -> tuple[Answer, Mapping[st
         "communicates": job.program.communicates,
         "vmem_limit_bytes": options.vmem_limit_bytes,
         "in_hbm": in_hbm,
-        "options": {},
     }
     # With the flag that asks for an estimate the compiler aborts on some kernels that it compiles well without.
     kinds: tuple[Dump, ...] = ("profile", "bundles") if options.schedule else ("",)

@@ -125,7 +125,11 @@ def _around(source: Any, inputs: Sequence[Any] | None, outputs: Sequence[Any] | 
     if isinstance(holder, ir.Module):
         raise SourceError("the module was read already", op="compile", hint="give what it was read from")
     given = source.body if isinstance(getattr(source, "body", None), bytes) else holder
-    body = _compat.body_of(bytes(given) if isinstance(given, bytearray | memoryview) else given)
+    try:
+        body = _compat.body_of(bytes(given) if isinstance(given, bytearray | memoryview) else given)
+    except _compat.MLIRError as error:
+        said = str(error).strip().partition("\n")[0]
+        raise SourceError(f"MLIR cannot write it as a call holds it: {said}", op=module.name) from None
     made = len(outputs) if outputs is not None else _written(module)
     layout = _layout(module, made)
     takes = [a for a in layout.arguments if a.role in ("prefetch", "input")]

@@ -1,8 +1,7 @@
 """The worker: ``python -m mosaic_tpu.aot._serve`` compiles one program a line, and answers each with a line of JSON.
 
 A job is ``{"program": StableHLO text, "topology": …, "bounds": [1, 1, 1], "communicates": bool, "vmem_limit_bytes": int
-or null, "in_hbm": {"operands": [0, 1], "results": 1} or null, "options": {…}}``, an answer ``{"error": text, "kind":
-class name, "seconds": float}``.
+or null, "in_hbm": {"operands": [0, 1], "results": 1} or null}``, an answer ``{"error": text, "seconds": float}``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def _answer(answers: IO[str], answer: dict[str, Any]) -> None:
 def _compile(job: dict[str, Any]) -> dict[str, Any]:
     import jax  # noqa: F401  # pyright: ignore[reportUnusedImport] - registers the TPU plugin; only the worker pays
 
-    error = kind = ""
+    error = ""
     started = time.monotonic()
     try:
         from mosaic_tpu.aot import _compat
@@ -47,10 +46,10 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
         if partitions > len(devices):
             raise ValueError(f"the program is for {partitions} devices and {job['topology']} has {len(devices)}")
         replicas = len(devices) if job["communicates"] and partitions == 1 else 1
-        _compat.compile_for(devices, module, replicas, partitions, job["options"])
+        _compat.compile_for(devices, module, replicas, partitions)
     except Exception as refused:  # Any error is the answer: jaxlib has several unrelated classes of them.
-        error, kind = str(refused) or type(refused).__name__, type(refused).__name__
-    return {"error": error, "kind": kind, "seconds": time.monotonic() - started}
+        error = str(refused) or type(refused).__name__
+    return {"error": error, "seconds": time.monotonic() - started}
 
 
 if __name__ == "__main__":

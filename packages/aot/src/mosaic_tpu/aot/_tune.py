@@ -169,8 +169,8 @@ def tune(
 
     What lint refuses is not compiled. The rest is, several at a time, and ranked: by the compiler's own estimate where
     it can be trusted for all of them, else by the bundles of each block times how often the simulator ran it. Where a
-    TPU of that generation is attached, each is run and timed instead. What the compiler said is on disk: a run that was
-    killed goes on where it stopped.
+    TPU of that generation is attached, each is run and timed instead. What the compiler said is on disk, so that a
+    run that was killed compiles nothing twice; with a table, what it had finished is not tuned again.
 
     Args:
         kernel: a `Kernel`: ``kernel.lower(config)`` gives what `mosaic_tpu.aot.compile` takes.

@@ -1,4 +1,4 @@
-"""What is known of each TPU generation: the one table of hardware facts.
+"""What is known of each TPU generation.
 
 Figures are those of one TensorCore, as ``pltpu.get_tpu_info_for_chip(version, num_cores=1)`` of JAX 0.12 has them; a
 test compares. Rows a cycle are counted in the compiler's bundles: before v6e it issues a matmul of 16 packed bf16 rows

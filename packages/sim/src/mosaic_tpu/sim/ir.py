@@ -10,6 +10,7 @@
 (['func.func', 'func.return'], (8, 128))
 """
 
+from mosaic_tpu.sim._compat import new_context as new_context
 from mosaic_tpu.sim._effects import root_of as root_of
 from mosaic_tpu.sim._layout import Argument as Argument
 from mosaic_tpu.sim._layout import Layout as Layout
@@ -45,6 +46,7 @@ __all__ = [
     "calls_of",
     "layout",
     "module_of",
+    "new_context",
     "program_text",
     "read",
     "root_of",
