@@ -57,10 +57,10 @@ def install(session, *requirements, groups=()):
     session.install("--no-build-isolation", *EDITABLE, *requirements, *dependencies)
 
 
-def _pytest(session, *paths, options=(), env=None):
+def _pytest(session, *paths, options=(), **more):
     """Pytest on the paths among the session's arguments; where they name none, on `paths`."""
     named = any((ROOT / argument.partition("::")[0]).exists() for argument in session.posargs)
-    session.run("pytest", "-n", WORKERS, *options, *session.posargs, *(() if named else paths), env=env)
+    session.run("pytest", "-n", WORKERS, *options, *session.posargs, *(() if named else paths), **more)
 
 
 # What the first session that asked was told of a TPU; it stands for all of this run.
@@ -82,17 +82,17 @@ def _conformance(session, report):
     # Arguments that name tests have them run in parallel; with the tests on the TPU alone, only those.
     named = [a for a in session.posargs if (ROOT / a.partition("::")[0]).exists()]
     alone = bool(named) and all(a.startswith(on_tpu) for a in named)
+    # 5: the arguments, or an older JAX, deselect all of them.
+    codes = [0, 5] if session.posargs else [0]
     if not alone:
         # The repository's own tests belong to `tests`: what the README shows is the newest JAX's.
         options = ("--conformance-json", f".conformance/{report}.json", "--ignore", "conformance/repository")
-        _pytest(session, "conformance", options=options, env=NO_TPU)
+        _pytest(session, "conformance", options=options, env=NO_TPU, success_codes=codes)
     if named and not alone:
         return
     if _word_on_tpu(session) == "tpu":
         options = ("--conformance-json", f".conformance/{report}-on-tpu.json")
         paths = () if alone else (on_tpu,)
-        # 5: the arguments deselect all of them.
-        codes = [0, 5] if session.posargs else [0]
         session.run("pytest", *session.posargs, *options, *paths, success_codes=codes)
 
 
@@ -147,6 +147,13 @@ def tune(session):
     """The tables that the zoo's defaults come from, by the TPU compiler's estimates."""
     install(session, NEWEST_JAX, groups=["conformance"])
     session.run("python", "-m", "conformance.tuning", *session.posargs, env=NO_TPU)
+
+
+@shared_session
+def measure(session):
+    """What aot knows of the TPU compiler by measuring it: its tables against the compiler that is installed."""
+    install(session, NEWEST_JAX, groups=["conformance"])
+    session.run("python", "-m", "conformance.measure", *session.posargs, env=NO_TPU)
 
 
 @nox.session

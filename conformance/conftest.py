@@ -13,6 +13,10 @@ from conformance.harness.report import Record, Report, packed
 from mosaic_tpu import aot
 
 _DEFAULT_FILE = ".conformance/report.json"
+#: The JAX that comes with it.
+_NEWEST_COMPILER = (0, 12)
+#: How many tests were deselected since they are of the newest compiler.
+_DESELECTED = pytest.StashKey[int]()
 
 
 @pytest.fixture
@@ -34,9 +38,7 @@ def tpu_compiler() -> None:
 
 @pytest.fixture
 def newest_compiler(tpu_compiler: None) -> None:
-    """For what is said of one compiler: its refusals, its schedules, its estimates."""
-    if jax.__version_info__ < (0, 12):
-        pytest.skip("shown with the newest TPU compiler; what an older one says differs in places")
+    """For what is said of one compiler: its refusals, its schedules, its estimates. Deselected with an older one."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,6 +55,33 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.name != "test_on_tpu.py":
         return None
     return True if _in_parallel(config) or not tpu_attached() else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What an older compiler says differs in places from what is shown with the newest."""
+    if jax.__version_info__ >= _NEWEST_COMPILER:
+        return
+    kept: list[pytest.Item] = []
+    deselected: list[pytest.Item] = []
+    for item in items:
+        (deselected if "newest_compiler" in getattr(item, "fixturenames", ()) else kept).append(item)
+    config.hook.pytest_deselected(items=deselected)
+    config.stash[_DESELECTED] = len(deselected)
+    items[:] = kept
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist tells its controller how many it deselected."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["deselected"] = session.config.stash.get(_DESELECTED, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Every worker collects all tests, so one's word is enough; one that crashed has none."""
+    if deselected := getattr(node, "workeroutput", {}).get("deselected"):
+        node.config.stash[_DESELECTED] = deselected
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -78,6 +107,9 @@ class _Reporter:
             self._report.add_properties(report.user_properties)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if count := terminalreporter.config.stash.get(_DESELECTED, 0):
+            only = "tests of the newest TPU compiler only"
+            terminalreporter.write_line(f"{count} {only} are deselected on JAX {jax.__version__}")
         if self._report.tables:
             self._report.write(self._file)
             terminalreporter.section("conformance")

@@ -7,13 +7,12 @@ import pytest
 from conformance.cases.kernels import CASES, KernelCase
 from conformance.conftest import Record
 from conformance.harness import pallas
+from conformance.harness.targets import REQUIRED
 from mosaic_tpu import aot, zoo
 from mosaic_tpu.aot import TARGETS, Compilation
 from mosaic_tpu.aot.errors import CompileError
 from mosaic_tpu.zoo import KernelInfo
 
-#: The generations that every kernel of the zoo must compile for.
-REQUIRED = ("v5e", "v6e", "tpu7x")
 #: One case of each reason for which the compiler refuses what lowers.
 REFUSED = list({case.refused: case for case in reversed(CASES) if case.refused}.values())
 PRESETS = [(info, name) for info in zoo.KERNELS.values() for name in info.presets]

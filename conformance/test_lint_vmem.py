@@ -10,14 +10,13 @@ import pytest
 
 from conformance.cases.cheat_sheet.pairs import Arg, out, scratch, vmem
 from conformance.conftest import Record
+from conformance.harness.targets import REQUIRED
 from conformance.lint.cases import LintCase
 from mosaic_tpu import aot, zoo
-from mosaic_tpu.aot._vmem import DEFAULT_LIMITS
 from mosaic_tpu.aot.errors import ScopedVmemError
 from mosaic_tpu.builder import bf16, f32, i4, i8
 from mosaic_tpu.zoo import KernelInfo
 
-TARGETS: Final = ("v5e", "v6e", "tpu7x")
 PRESETS: Final = [(info, name) for info in zoo.KERNELS.values() for name in info.presets]
 _FLAGS: Final = {"xla_jf_dump_llo_text": True, "xla_jf_dump_llo_pass_label_regex": "pre-finalize"}
 _ALLOCATION: Final = r"#allocation\d+ \[shape = '[^']*', space=vmem, size = (0x[0-9a-f]+).*?tag = '([^']*)'"
@@ -49,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _compared(name: str, text: str, folder: Path, record: Record) -> None:
     need = aot.vmem_need(text)
-    for target in TARGETS:
+    for target in REQUIRED:
         total, placed = allocated(text, target, folder)
         record("VMEM", kernel=name, target=target, model=need.total, compiler=total, in_vmem_already=placed)
         assert need.total >= total if placed else need.total == total
@@ -98,7 +97,7 @@ def test_the_model_is_the_compilers_for_a_shape(name: str, folder: Path, record:
     _compared(name, LintCase("sweep", "VMEM", "o[...] = x[...]", args, grid).stablehlo(), folder, record)
 
 
-@pytest.mark.parametrize("target", [name for name in DEFAULT_LIMITS if name != "v4"])
+@pytest.mark.parametrize("target", [name for name in aot.TARGETS if name != "v4"])
 def test_the_default_limit_is_the_compilers(target: str, record: Record) -> None:
     block = (40 * 2048, 128)  # 40 MiB
     text = LintCase("limit", "VMEM", "o[...] = x[0:8]", {"x": vmem(f32, block), "o": out(f32)}).stablehlo()
@@ -106,5 +105,5 @@ def test_the_default_limit_is_the_compilers(target: str, record: Record) -> None
         aot.compile(text, target)
     found = re.search(r"Scoped allocation with size ([\d.]+)M and limit ([\d.]+)M", refused.value.raw)
     assert found, refused.value.raw
-    record("VMEM limits", target=target, model=DEFAULT_LIMITS[target] >> 20, compiler=float(found[2]))
-    assert float(found[2]) * (1 << 20) == DEFAULT_LIMITS[target]
+    record("VMEM limits", target=target, model=aot.TARGETS[target].default_vmem_limit >> 20, compiler=float(found[2]))
+    assert float(found[2]) * (1 << 20) == aot.TARGETS[target].default_vmem_limit

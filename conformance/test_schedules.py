@@ -14,11 +14,11 @@ import pytest
 from conformance.cases.kernels import CASES
 from conformance.conftest import Record
 from conformance.harness import levels
+from conformance.harness.targets import REQUIRED
 from mosaic_tpu import aot
 from mosaic_tpu.builder import Builder, Ref, Role, f32
 from mosaic_tpu.kernel import Kernel
 
-TARGETS: Final = ("v5e", "v6e", "tpu7x")
 #: Cases of every kernel of the zoo.
 TWINS: Final = (
     "matmul-bf16-256x128x384",
@@ -31,7 +31,7 @@ TWINS: Final = (
 pytestmark = pytest.mark.usefixtures("newest_compiler")
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", REQUIRED)
 @pytest.mark.parametrize("id_", TWINS)
 def test_the_schedule_of_a_kernel_is_that_of_its_twin(id_: str, target: str, record: Record) -> None:
     case = next(c for c in CASES if c.id == id_)
@@ -63,7 +63,7 @@ def swapped(b: Builder, a: Any) -> None:
     b.pallas.store(a.o, a.y[...] + b.exp(a.x[...]))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", REQUIRED)
 def test_what_differs_by_dead_code_alone_has_the_same_schedule(target: str) -> None:
     ours, theirs = (kernel(body).lower(16) for body in (without_the_dead_load, as_pallas))
     assert ours.body != theirs.body
@@ -72,7 +72,7 @@ def test_what_differs_by_dead_code_alone_has_the_same_schedule(target: str) -> N
     assert aot.diff(*found).equal
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", REQUIRED)
 def test_swapped_operands_are_other_code(target: str) -> None:
     found = [kernel(body).compile(16, target, schedule=True).schedule for body in (as_pallas, swapped)]
     difference = aot.diff(*found)

@@ -1,7 +1,8 @@
 """`python -m conformance.tuning matmul ragged_paged_attention`: the tables that the zoo's defaults come from.
 
 Each entry is a shape that a served model has, on one generation. Ranked by estimates: see `mosaic_tpu.aot.tune`. An
-entry that is there already, of the same field and compiler, is kept: a run that was killed goes on where it stopped.
+entry that is there already, of the same field, kernel and compiler, is kept: a run that was killed goes on where it
+stopped.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from conformance.harness.targets import REQUIRED
 from mosaic_tpu import aot, zoo
 from mosaic_tpu.builder import bf16
 from mosaic_tpu.zoo.kernels.matmul import MatmulConfig
 from mosaic_tpu.zoo.kernels.ragged_paged_attention import RaggedPagedAttentionConfig
 
-TARGETS: Final = ("v5e", "v6e", "tpu7x")
 ZOO: Final = Path(__file__).resolve().parents[1] / "zoo"
 FOLDER: Final = ZOO / "src/mosaic_tpu/zoo/tuned"
 README: Final = ZOO / "README.md"
@@ -133,11 +134,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Tune the named kernels, and put what was found into the zoo's README."""
     parser = argparse.ArgumentParser(prog="python -m conformance.tuning", description=__doc__)
     parser.add_argument("kernels", nargs="*", choices=[[], *TASKS], help="all if none is named")
-    parser.add_argument("--target", action="append", choices=aot.TARGETS, help=f"default: {', '.join(TARGETS)}")
+    parser.add_argument("--target", action="append", choices=aot.TARGETS, help=f"default: {', '.join(REQUIRED)}")
     options = parser.parse_args(arguments)
     for name in options.kernels or TASKS:
         for task in TASKS[name]():
-            for target in options.target or TARGETS:
+            for target in options.target or REQUIRED:
                 print(f"{name} {task.key} on {target}", file=sys.stderr, flush=True)
                 table = FOLDER / f"{name}.json"
                 kernel = zoo.KERNELS[name].kernel

@@ -7,8 +7,8 @@ floor creates the same ops from prepared types and attributes, and serializes th
 no body cached. `first ms` is with all of these cold: each run is the first emission of a new thread, whose MLIR
 context, types and templates are its own. Modules are imported in both. The exit code is 1 if a goal is missed.
 
-Then the simulator against Pallas's interpreters (`conformance.bench.simulator`), and, where the TPU compiler is
-installed, what it estimates of each kernel (`conformance.bench.schedules`).
+Then the simulator against Pallas's interpreters (`conformance.bench.simulator`), lint (`conformance.bench.lint`), and,
+where the TPU compiler is installed, what it estimates of each kernel (`conformance.bench.schedules`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import jax
 
-from conformance.bench import schedules, simulator
+from conformance.bench import lint, schedules, simulator
 from conformance.bench.replay import Replay
+from conformance.bench.turns import in_turns
 from conformance.cases.kernels import CASES, KernelCase
 from conformance.harness import pallas
 from conformance.harness.report import to_table, versions
@@ -50,34 +50,6 @@ PRESETS: Final = {
     "gated_delta_net": ("qwen3-next", "gated_delta_net-qwen3-next"),
     "ragged_paged_attention": ("llama-3-8b", "ragged_paged_attention-llama3-8b"),
 }
-
-
-@dataclass(frozen=True)
-class Timed:
-    """Median milliseconds of each contestant."""
-
-    ms: Mapping[str, float]
-
-    def ratio(self, over: str, under: str) -> float:
-        """One contestant's time as a multiple of another's."""
-        return self.ms[over] / self.ms[under]
-
-
-def in_turns(contestants: Mapping[str, Callable[[], object]], repeats: int, show: Callable[[str], None]) -> Timed:
-    """Run each contestant in turn, ``repeats`` rounds; garbage is collected before each run and not within."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for number in range(repeats + 1):
-        show(f"round {number} of {repeats}")
-        for name, run in contestants.items():
-            gc.collect()
-            gc.disable()
-            start = time.process_time()
-            run()
-            elapsed = time.process_time() - start
-            gc.enable()
-            if number:  # the first round warms up
-                times[name].append(elapsed * 1e3)
-    return Timed({name: statistics.median(found) for name, found in times.items()})
 
 
 def kernel_contestants(kernel: Kernel[Any], cfg: Any, case: KernelCase) -> dict[str, Callable[[], object]]:
@@ -204,16 +176,19 @@ def main() -> int:
     speed = simulator.bench_speed(options.repeats, show)
     growth = simulator.bench_growth(options.repeats, show)
     memory = simulator.bench_memory(show)
+    checks = lint.bench_lint(options.repeats, show)
     estimates = schedules.bench_schedules(show) if aot.compiler_version() else []
     show("")
     found = verdicts({row["kernel"]: row for row in kernels} | {"import": imports}, GOALS)
     found += verdicts({row["kernel"]: row for row in speed}, simulator.GOALS)
+    found += verdicts({row["kernel"]: row for row in checks}, lint.GOALS)
     tables = {
         "from config to body": kernels,
         "import": [imports],
         "simulator against Pallas's interpreters": speed,
         "simulator: time a unit, over that of the smallest": growth,
         "simulator: memory": memory,
+        "lint": checks,
     }
     if estimates:
         tables["estimated cycles"] = estimates

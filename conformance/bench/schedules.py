@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import jax
 import numpy as np
 
 from conformance.cases import gated_delta_net, ragged_paged_attention
 from conformance.cases.kernels import CASES
+from conformance.harness.targets import REQUIRED
 from mosaic_tpu import aot
-
-TARGETS: Final = ("v5e", "v6e", "tpu7x")
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def bench_schedules(show: Callable[[str], None]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for case in cases():
         ours, theirs = next(c for c in CASES if c.id == case.id).lowered()
-        for target in TARGETS:
+        for target in REQUIRED:
             show(f"{case.id} for {target}")
             mine, twins = (aot.specialize(call.stablehlo, target, scalars=case.scalars) for call in (ours, theirs))
             trusted = mine.compiler.trustworthy

@@ -47,7 +47,7 @@ def test_a_damaged_file_counts_as_none(damage: bytes | None, own_cache: Path) ->
 def test_a_disk_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MOSAIC_TPU_CACHE", str(tmp_path / "file"))
-    with pytest.warns(UserWarning, match="the result is not kept in"):
+    with pytest.warns(UserWarning, match="the compiler.s answer is not kept"):
         _cache.save(_cache.key_of({}), RESULT)
     assert _cache.load(_cache.key_of({})) is None
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pickle
+import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -21,13 +25,14 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from mosaic_tpu.aot import TARGETS, _cache, _compat, _compile, _pool, _worker, compile, compile_all
+from mosaic_tpu.aot import TARGETS, _cache, _compat, _compile, _pool, _worker, compile, compile_all, diff
 from mosaic_tpu.aot._program import program_of
 from mosaic_tpu.aot._progress import Progress
 from mosaic_tpu.aot.errors import (
     CompileError,
     CompileTimeoutError,
     DiskError,
+    FlagError,
     InternalCompilerError,
     NoCompilerError,
     OptionError,
@@ -289,6 +294,157 @@ def test_an_interrupt_does_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyP
             _compile.run_jobs([interrupted, lambda: compile(doubled(), cache=False)], 2, None, "done")
     assert time.monotonic() - started < 60  # the compiler would have had 300
     assert compile(doubled(), cache=False).ok
+
+
+@compiler
+def test_what_one_batch_gives_up_does_not_end_the_jobs_of_another() -> None:
+    assert compile(doubled(), cache=False).ok
+    begun, results = threading.Event(), []
+
+    def other() -> None:
+        begun.set()
+        results.extend(compile(multiplied(), cache=False).ok for _ in range(3))
+
+    def fails() -> Any:
+        begun.wait(30)
+        raise ZeroDivisionError
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with pytest.raises(ZeroDivisionError):
+        _compile.run_jobs([fails, lambda: compile(doubled(128), cache=False)], 2, None, "done")
+    thread.join()
+    assert results == [True] * 3
+
+
+@compiler
+def test_a_process_that_was_killed_is_not_asked_for_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A compiler that aborts over its profile is asked for the bundles alone; one that was killed tells nothing.
+    asked: list[str] = []
+    run = _pool.run
+
+    def counting(job: dict[str, Any], flags: Any, dump: Any, timeout: float) -> Any:
+        asked.append(dump)
+        return run(job, flags, dump, timeout)
+
+    monkeypatch.setattr(_pool, "run", counting)
+    for number, kinds in ((signal.SIGKILL, ["profile"]), (signal.SIGABRT, ["profile", "bundles"])):
+        asked.clear()
+        with monkeypatch.context() as patch:
+            spoiled(patch, number)
+            with contextlib.suppress(InternalCompilerError):
+                assert compile(doubled(), schedule=True, cache=False).ok == (number == signal.SIGABRT)
+        assert asked == kinds
+
+
+@compiler
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_the_compiler_ends_with_who_asked_for_it(ending: signal.Signals, tmp_path: Path) -> None:
+    code = f"""
+import os
+from mosaic_tpu.aot import _pool, compile
+assert compile({DOUBLE!r}, schedule=True).ok
+(member,) = _pool._POOL._idle
+print(member._worker.pid, member._folder, flush=True)
+os.kill(os.getpid(), {int(ending)})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    pid, folder = done.stdout.split()
+    ended(int(pid), Path(folder))
+
+
+def ended(pid: int, folder: Path) -> None:
+    """A process ends by itself, and takes its folder with it."""
+    stat, deadline = Path(f"/proc/{pid}/stat"), time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if not folder.exists() and (not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"process {pid} still runs, or left {folder}")
+
+
+def test_a_worker_looks_after_who_asked_while_the_compiler_is_at_work(tmp_path: Path) -> None:
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    code = """
+import os, subprocess, sys, time
+work = "import threading, time; from mosaic_tpu.aot import _serve;" \
+    "threading.Thread(target=_serve._end_with, args=(__import__('os').getppid(),), daemon=True).start();" \
+    "print('up', flush=True); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid)
+"""
+    environment = os.environ | {_worker.DUMPS: str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    ended(int(done.stdout), folder)
+
+
+@compiler
+def test_it_compiles_where_a_thousand_files_are_open() -> None:
+    with contextlib.ExitStack() as stack:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            stack.enter_context(Path(os.devnull).open())
+        _pool.close()
+        assert compile(doubled(), cache=False).ok
+        _pool.close()
+
+
+@compiler
+def test_a_folder_of_dumps_that_others_removed_is_made_anew() -> None:
+    assert compile(doubled(), schedule=True, cache=False).schedule.bundles
+    for member in _pool._POOL._idle:
+        shutil.rmtree(member._folder or "", ignore_errors=True)
+    assert compile(doubled(), schedule=True, cache=False).schedule.bundles
+
+
+def test_a_folder_for_temporary_files_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compat, "compiler_version", lambda: "1")
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/nope")
+    _pool.close()
+    for schedule in (False, True):
+        with pytest.raises(DiskError, match="cannot be started"):
+            compile(doubled(), cache=False, schedule=schedule)
+    (result,) = compile_all([doubled()], ["v6e"], cache=False)
+    assert isinstance(result.error, DiskError)
+
+
+@compiler
+def test_a_flag_that_libtpu_does_not_know_is_no_fault_of_the_kernel() -> None:
+    for flags, said in (({"xla_nope": 1}, "'xla_nope'"), ({"xla_tpu_dvfs_p_state": "junk"}, "'junk'")):
+        with pytest.raises(FlagError, match=said):
+            compile(doubled(), flags=flags, cache=False)
+
+
+@pytest.mark.parametrize(("code", "said"), [(3, "exit code 3"), (-6, "SIGABRT"), (-40, "signal 40")])
+def test_a_process_ends_by_a_code_or_a_signal(code: int, said: str) -> None:
+    assert _worker._ending(code) == said
+
+
+@compiler
+def test_a_time_out_says_what_lint_foresees() -> None:
+    _pool.close()
+    with pytest.raises(CompileTimeoutError, match=r"lint foresees a refusal: .* 4 KiB"):
+        compile(doubled(8192 * 8), timeout=1e-3, vmem_limit_bytes=4096, cache=False)
+
+
+@compiler
+def test_operands_that_xla_put_into_vmem_are_named() -> None:
+    alone = compile(doubled(), "tpu7x", schedule=True).schedule
+    assert alone.placed
+    assert "XLA put" in str(alone)
+    pinned = compile(doubled(), "tpu7x", schedule=True, operands_in_hbm=True).schedule
+    assert pinned.placed == ()
+    assert "operands in VMEM" in {m.name for m in diff(alone, pinned).metrics}
 
 
 def test_a_worker_that_does_not_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

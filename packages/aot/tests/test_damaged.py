@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import re
+from collections.abc import Callable
 from typing import Final
 
 import pytest
 
-from mosaic_tpu.aot import TARGETS, AotError, lint, roofline, vmem_need
+from mosaic_tpu.aot import TARGETS, AotError, LintReport, lint, roofline, vmem_need
+from mosaic_tpu.aot._index_maps import constant_of
 from mosaic_tpu.aot._program import program_of
 from mosaic_tpu.aot.errors import SourceError
+from mosaic_tpu.sim import SimulationError, ir, simulate
 
+from .conftest import DOUBLE
 from .lint_kit import program
 
 WHOLE: Final = """module {
@@ -145,3 +150,48 @@ def test_a_kernel_without_arguments_is_refused() -> None:
     for judge in (lint, vmem_need):
         with pytest.raises(SourceError, match="leaves no output"):
             judge("func.func @nothing() {\n  return\n}")
+
+
+# --- bodies in a program -------------------------------------------------------------------------------------------
+
+
+def spoiled(text: str, at: bytes, byte: int) -> str:
+    """A program in whose body a byte is another."""
+    (body,) = {call.body for call in program_of(text).calls}
+    where = body.find(at)
+    assert where > 0
+    bad = body[:where] + bytes([byte]) + body[where + 1 :]
+    return text.replace(base64.b64encode(body).decode(), base64.b64encode(bad).decode())
+
+
+@pytest.mark.parametrize(("at", "byte"), [(b"func", 0xFF), (b"arith", 0), (b"vector", 0xFE)])
+@pytest.mark.parametrize("judge", [lint, roofline, program_of, vmem_need, simulate])
+def test_a_damaged_body_does_not_take_the_process_with_it(judge: Callable[..., object], at: bytes, byte: int) -> None:
+    text = program_of(DOUBLE).text
+    with contextlib.suppress(AotError, SimulationError):
+        found = judge(spoiled(text, at, byte))
+        assert judge is lint, found  # lint has a rule for it
+        assert isinstance(found, LintReport)
+        assert [f.rule for f in found.errors] == ["invalid-module"]
+    assert lint(text).errors == ()
+
+
+@pytest.mark.parametrize("name", ['a\\"b', "é☃", "2abc", "a\\00b", "a\\0Ab", "a b", "stablehlo_double", "\\\\"])
+def test_a_kernel_may_have_any_name(name: str) -> None:
+    text = DOUBLE.replace("@double", f'@"{name}"')
+    said = name.replace('\\"', '"').replace("\\00", "\0").replace("\\0A", "\n").replace("\\\\", "\\")
+    assert [c.kernel_name for c in program_of(text).calls] == [said]
+    assert lint(text).kernels == (said,)
+    assert program_of(program_of(text).text).name == said
+
+
+@pytest.mark.parametrize(("first", "number"), [("arith.constant 3 : i32", 3), ("memref.load %s[%c0] : S", None)])
+def test_a_chain_of_thousands_of_ops_is_followed(first: str, number: int | None) -> None:
+    # Each value has two uses: whoever follows each of them never ends.
+    chain = [f"%a{n + 1} = arith.andi %a{n}, %a{n} : i32" for n in range(3000)]
+    start = f"%c0 = arith.constant 0 : index\n%a0 = {first}\n".replace(
+        ": S", ": memref<4xi32, #tpu.memory_space<smem>>"
+    )
+    module = ir.read(WHOLE.replace("%c0 = arith.constant 0 : index\n", start + "\n".join(chain) + "\n", 1))
+    (last,) = [op for op in module.kernel.operation.walk() if op.name == "arith.andi"][-1].results
+    assert constant_of(last) == number

@@ -12,7 +12,6 @@ import pytest
 
 from mosaic_tpu.aot import errors
 from mosaic_tpu.aot._diagnose import diagnose, locator
-from mosaic_tpu.aot._diagnose._memory import mib
 from mosaic_tpu.aot._diagnose._message import location, plain_reason, plain_type, signature
 from mosaic_tpu.sim import ir
 
@@ -86,6 +85,13 @@ EXPECTED = {
     "reduction": (errors.UnsupportedError, "vector.multi_reduction", 194, "vector<4x8x128xf32>", "halving"),
     "sublane_gather": (errors.UnsupportedError, "tpu.dynamic_gather", 182, "Sublane gather", "newer generation"),
     "rotate_stride": (errors.UnsupportedError, "tpu.dynamic_rotate", None, "rotate lane stride", "newer generation"),
+    "block": (
+        errors.DMAAlignmentError,
+        None,
+        None,
+        "the blocks (..., 100, 128) of input 0, an array (..., 2000, 128), are neither whole tiles of (8, 128) nor all",
+        "multiples of (8, 128)",
+    ),
     "f64": (errors.UnsupportedError, None, None, "64 bits, and a kernel's array has: f64[8,128]", "f32"),
     "accumulator": (errors.InvalidKernelError, "tpu.matmul", 158, "must have 32 bits", "accumulate in f32"),
     "unserialized": (errors.InvalidKernelError, "arith.constant", 213, "stable_mosaic", "serialize"),
@@ -352,8 +358,3 @@ def test_a_reason_is_the_first_thing_said() -> None:
         == "no"
     )
     assert plain_reason("INTERNAL: Mosaic failed to compile TPU kernel:\n\nSee https://a.b\nno (a/b.cc:1)") == "no"
-
-
-@pytest.mark.parametrize(("size", "text"), [(2048, "2 KiB"), (1 << 20, "1 MiB"), (3 << 19, "1.50 MiB")])
-def test_sizes_read_as_people_write_them(size: int, text: str) -> None:
-    assert mib(size) == text

@@ -93,6 +93,12 @@ def test_a_copy_takes_whole_tiles(bad: str, good: str) -> None:
     assert rules(good) == []
 
 
+def test_the_remedy_of_a_copy_is_whole_tiles() -> None:
+    (found,) = lint(sliced("%three", 16, "64x256xbf16"), target="v6e").errors
+    assert "start on a multiple of 8 rows" in found.remedy
+    assert rules(sliced("%eight", 16, "64x256xbf16")) == []
+
+
 def computed(op: str, element: str, operands: int = 2) -> str:
     body = f"""%0 = vector.load %x[%c0, %c0] : XT, vector<64x128x{element}>
     %1 = {op} {", ".join(["%0"] * operands)} : vector<64x128x{element}>
@@ -109,6 +115,8 @@ def computed(op: str, element: str, operands: int = 2) -> str:
         ("math.exp", "f8E5M2", "bf16", 1),
         ("arith.remf", "bf16", "f32", 2),
         ("arith.addf", "f16", "f32", 2),
+        ("arith.addf", "f64", "f32", 2),
+        ("arith.addi", "i64", "i32", 2),
     ],
 )
 def test_a_type_without_code_is_found(op: str, bad: str, good: str, operands: int) -> None:
@@ -142,6 +150,25 @@ def test_scratch_beyond_the_limit_is_found() -> None:
     assert rules(text, "v5e") == ["vmem-limit"]
     assert rules(text, "v6e") == []
     assert lint(text, target="v5e", vmem_limit_bytes=32 << 20).errors == ()
+
+
+@pytest.mark.parametrize(("mib", "severities"), [(28, []), (29, ["warning"]), (32, ["warning"]), (33, ["error"])])
+def test_a_need_near_the_limit_is_a_warning(mib: int, severities: list[str]) -> None:
+    body = "%0 = vector.load %y[%c0, %c0] : YT, vector<8x128xf32>"
+    text = module(body, x="8x128xf32", y=f"{mib * 2048 - 16}x128xf32", scratch=1)
+    findings = lint(text, target="v6e").findings
+    assert [f.severity for f in findings] == severities
+
+
+def counted_rows(element: str, dimension: int) -> str:
+    body = f"""%0 = tpu.iota {{dimensions = array<i32: {dimension}>}} : vector<64x128x{element}>
+    vector.store %0, %y[%c0, %c0] : YT, vector<64x128x{element}>"""
+    return module(body, y=f"64x128x{element}")
+
+
+def test_an_iota_of_small_integers_is_found() -> None:
+    refused = {(e, d): rules(counted_rows(e, d), "v5e") for e in ("i4", "i16", "i32") for d in (0, 1)}
+    assert {key for key, found in refused.items() if found} == {("i4", 0), ("i4", 1), ("i16", 0)}
 
 
 def test_what_the_mxu_takes_is_what_jax_says() -> None:

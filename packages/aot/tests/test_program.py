@@ -184,7 +184,7 @@ def test_a_kernel_that_copies_to_other_devices_communicates() -> None:
         (b"ML\xefR damaged", "not a Mosaic module"),
         (Path("nowhere.mlir"), "cannot read nowhere.mlir"),
         ("nowhere.mlir", "cannot read nowhere.mlir"),
-        ("module { stablehlo tpu_custom_call", "MLIR cannot read the program"),
+        ("module { stablehlo.add tpu_custom_call", "MLIR cannot read the program"),
         (ir.read(DOUBLE), "read already"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from mosaic_tpu.aot._vmem import DEFAULT_LIMITS, vmem_need
+from mosaic_tpu.aot._vmem import vmem_need
 from mosaic_tpu.aot.errors import SourceError, TargetError
 from mosaic_tpu.aot.targets import TARGETS, find_target
 
@@ -57,7 +57,7 @@ def test_the_calls_limit_is_read_and_the_callers_goes_before() -> None:
     program = _program(vmem_limit_bytes=48 * MIB)
     assert vmem_need(program).limit("v6e") == 48 * MIB
     assert vmem_need(program, vmem_limit_bytes=20 * MIB).limit("v6e") == 20 * MIB
-    assert vmem_need(_program()).limit("v6e") == DEFAULT_LIMITS["v6e"] == 32 * MIB
+    assert vmem_need(_program()).limit("v6e") == TARGETS["v6e"].default_vmem_limit == 32 * MIB
 
 
 def test_no_limit_is_above_what_there_is() -> None:
@@ -92,7 +92,7 @@ def test_the_json_has_every_buffer_and_limit() -> None:
     found = vmem_need(_program()).to_json()
     assert found["schema"] == 1
     assert found["total"] == sum(b["bytes"] for b in found["buffers"])
-    assert set(found["limits"]) == set(DEFAULT_LIMITS)
+    assert set(found["limits"]) == set(TARGETS)
 
 
 def test_several_kernels_are_refused() -> None:

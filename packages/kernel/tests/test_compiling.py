@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mosaic_tpu.aot.errors import ScopedVmemError
+from mosaic_tpu.aot.errors import NoCompilerError, ScopedVmemError
 from mosaic_tpu.builder import Builder, Ref, Role, f32
 from mosaic_tpu.kernel import CallExtras, ConfigError, Kernel, MissingPackageError
 
@@ -46,7 +46,11 @@ def too_large_kernel(b: Builder, rows: int) -> None:
 TOO_LARGE = Kernel("too_large", int, inputs=("x",), outputs=("y",), run=too_large_kernel)
 
 
-def test_lint_needs_no_compiler() -> None:
+def test_lint_needs_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "libtpu", None)
+    monkeypatch.setattr("mosaic_tpu.aot._compat.compiler_version", lambda: None)
+    with pytest.raises(NoCompilerError):
+        TOO_LARGE.compile(8)
     report = TOO_LARGE.lint(1 << 17, target="v6e")
     assert [finding.rule for finding in report.errors]
     assert not TOO_LARGE.lint(8).errors

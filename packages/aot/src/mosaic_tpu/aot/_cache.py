@@ -11,7 +11,7 @@ import tempfile
 import warnings
 import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 #: A folder of results goes when it has more than so many; the oldest half of them.
 _MOST: Final = 4096
@@ -23,7 +23,14 @@ def cache_folder() -> Path:
     named = os.environ.get("MOSAIC_TPU_CACHE")
     if named:
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mosaic-tpu"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "mosaic-tpu"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:  # nobody's process
+        raise FileNotFoundError(f"{error}: set MOSAIC_TPU_CACHE") from None
 
 
 def key_of(facts: dict[str, Any]) -> str:
@@ -38,13 +45,13 @@ def load(key: str) -> dict[str, Any] | None:
         found = json.loads(gzip.decompress(_file(key).read_bytes()))
     except (OSError, EOFError, ValueError, zlib.error):
         return None
-    return found if isinstance(found, dict) else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 def save(key: str, result: dict[str, Any]) -> None:
     """Keep a result. A disk that cannot be written is no reason to lose it: there is a warning."""
-    file = _file(key)
     try:
+        file = _file(key)
         file.parent.mkdir(parents=True, exist_ok=True)
         _prune(file.parent)
         # Whole or not at all, for who reads at the same time.
@@ -57,7 +64,7 @@ def save(key: str, result: dict[str, Any]) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        warnings.warn(f"the result is not kept in {file.parent}: {error.strerror or error}", stacklevel=2)
+        warnings.warn(f"the compiler's answer is not kept: {error}", stacklevel=2)
 
 
 def clear() -> None:

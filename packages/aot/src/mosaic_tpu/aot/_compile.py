@@ -8,10 +8,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mosaic_tpu.aot import _cache, _compat, _pool
+from mosaic_tpu.aot._checks import check_flags, check_limit, check_timeout, check_workers
 from mosaic_tpu.aot._diagnose import diagnose, locator
+from mosaic_tpu.aot._lint import lint
 from mosaic_tpu.aot._operands import operands_in_hbm_of
 from mosaic_tpu.aot._pool import Dump, Flags
 from mosaic_tpu.aot._program import Program, program_of
@@ -153,7 +155,7 @@ def compile(
     job = _Job(
         program_of(source, inputs, outputs),
         find_target(target),
-        _Options(vmem_limit_bytes, dict(flags or {}), schedule, timeout, cache, operands_in_hbm),
+        _options("compile", vmem_limit_bytes, flags, schedule, timeout, cache, operands_in_hbm),
     )
     return _compiled(job).raise_for_error()
 
@@ -191,25 +193,35 @@ def compile_all(
         SourceError: there is no kernel in a source.
         TargetError: there is no such target.
         OptionError: an option has a value outside its range.
+
+    Example:
+        >>> from mosaic_tpu import aot
+        >>> for result in aot.compile_all({"double": text, "triple": other}, ["v5e", "v6e"]):   # doctest: +SKIP
+        ...     print(result.name, result.target, "accepted" if result.ok else result.error.summary)
     """
-    options = _Options(vmem_limit_bytes, dict(flags or {}), schedule, timeout, cache)
+    options = _options("compile_all", vmem_limit_bytes, flags, schedule, timeout, cache)
+    check_workers(workers, "compile_all")
+    for what, several in (("sources", sources), ("targets", targets)):
+        if isinstance(several, str | bytes) or not isinstance(several, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionError(f"{what} is one {type(several).__name__}", op="compile_all", hint="give a list of them")
     found = [find_target(target) for target in targets]
-    named = list(sources.items()) if isinstance(sources, Mapping) else [("", source) for source in sources]
+    named = (
+        list(cast("Mapping[str, Any]", sources).items())
+        if isinstance(sources, Mapping)
+        else [("", source) for source in sources]
+    )
     programs = [(name, program_of(source)) for name, source in named]
-    jobs = [
-        _Job(Program(name or program.name, program.text), target, options)
-        for name, program in programs
-        for target in found
-    ]
+    jobs = [_Job(program, target, options, name) for name, program in programs for target in found]
     return run_jobs([lambda job=job: _compiled(job) for job in jobs], workers, progress, "compiled")
 
 
 def run_jobs[T](jobs: Sequence[Callable[[], T]], workers: int | None, progress: bool | None, what: str) -> list[T]:
     """Do jobs several at a time, in threads: each waits for a process of its own."""
-    count = _workers(workers)
+    count = workers or min(2, os.cpu_count() or 1)
     results: list[T] = []
     with concurrent.futures.ThreadPoolExecutor(count) as threads:
-        futures = [threads.submit(job) for job in jobs]
+        batch = object()
+        futures = [threads.submit(_in_batch, batch, job) for job in jobs]
         try:
             with Progress(len(jobs), what, sys.stderr, progress) as shown:
                 for future in concurrent.futures.as_completed(futures):
@@ -219,17 +231,14 @@ def run_jobs[T](jobs: Sequence[Callable[[], T]], workers: int | None, progress: 
         except BaseException:
             for future in futures:
                 future.cancel()
-            _pool.interrupt()  # or the threads would wait for the compiler
+            _pool.interrupt(batch)  # or the threads would wait for the compiler
             raise
     return results
 
 
-def _workers(workers: int | None) -> int:
-    if workers is None:
-        return min(2, os.cpu_count() or 1)
-    if type(workers) is not int or workers < 1:
-        raise OptionError(f"workers is {workers!r}", op="compile_all", hint="a positive number of processes")
-    return workers
+def _in_batch[T](batch: object, job: Callable[[], T]) -> T:
+    with _pool.batch(batch):
+        return job()
 
 
 # --- one job -------------------------------------------------------------------------------------------------------
@@ -244,17 +253,21 @@ class _Options:
     cache: bool
     operands_in_hbm: bool = False
 
-    def __post_init__(self) -> None:
-        limit = self.vmem_limit_bytes
-        if limit is not None and (type(limit) is not int or limit < 1):
-            raise OptionError(f"vmem_limit_bytes is {limit!r}", op="compile", hint="a positive number of bytes")
-        if not isinstance(self.timeout, int | float) or not self.timeout > 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise OptionError(f"timeout is {self.timeout!r}", op="compile", hint="a positive number of seconds")
-        for name, value in self.flags.items():
-            if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise OptionError(f"{name!r} is no name of a flag", op="compile", hint="flags={'xla_tpu_…': value}")
-            if not isinstance(value, str | int | bool) or set(str(value)) & set(" \t\n"):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise OptionError(f"the flag {name} is {value!r}", op="compile", hint="a word, a number or a bool")
+
+def _options(
+    op: str,
+    vmem_limit_bytes: int | None,
+    flags: Flags | None,
+    schedule: bool,
+    timeout: float,
+    cache: bool,
+    operands_in_hbm: bool = False,
+) -> _Options:
+    given: Flags = {} if flags is None else flags
+    check_limit(vmem_limit_bytes, op)
+    check_timeout(timeout, op)
+    check_flags(given, op)
+    return _Options(vmem_limit_bytes, dict(given), schedule, timeout, cache, operands_in_hbm)
 
 
 @dataclass(frozen=True)
@@ -262,6 +275,7 @@ class _Job:
     program: Program
     target: Target
     options: _Options
+    name: str = ""
 
 
 def _compiled(job: _Job) -> Compilation:
@@ -282,7 +296,10 @@ def _compiled(job: _Job) -> Compilation:
         }
     )
     kept = _restored(_cache.load(key)) if options.cache else None
-    answer, dumps = kept or _asked(job, in_hbm)
+    try:
+        answer, dumps = kept or _asked(job, in_hbm)
+    except DiskError as error:
+        return Compilation(job.name or job.program.name, job.target, compiler, 0.0, False, error, {})
     # A process that died or took too long may do better next time.
     if options.cache and kept is None and not answer.died:
         texts = {name: vars(d) for name, d in dumps.items()}
@@ -291,7 +308,9 @@ def _compiled(job: _Job) -> Compilation:
     if error is None and options.schedule and not dumps:
         hint = "is there room on the disk? A newer libtpu may also write other files"
         error = DiskError("the compiler left no schedule", op="compile", target=str(job.target), hint=hint)
-    return Compilation(job.program.name, job.target, compiler, answer.seconds, kept is not None, error, dumps)
+    return Compilation(
+        job.name or job.program.name, job.target, compiler, answer.seconds, kept is not None, error, dumps
+    )
 
 
 def _restored(kept: dict[str, Any] | None) -> tuple[Answer, Mapping[str, Dumps]] | None:
@@ -320,7 +339,7 @@ def _asked(job: _Job, in_hbm: dict[str, Any] | None) -> tuple[Answer, Mapping[st
     kinds: tuple[Dump, ...] = ("profile", "bundles") if options.schedule else ("",)
     outcome = _pool.run(request, options.flags, kinds[0], options.timeout)
     for kind in kinds[1:]:
-        if outcome.answer.died and not outcome.answer.timed_out:
+        if outcome.answer.crashed:
             outcome = _pool.run(request, options.flags, kind, options.timeout)
     return outcome.answer, outcome.dumps
 
@@ -332,7 +351,7 @@ def _error(job: _Job, answer: Answer) -> CompileError | None:
         hint = "error.raw is what it said; is mosaic_tpu.aot importable in a new Python?"
         return InternalCompilerError(why, op="compile", target=target, raw=answer.error, hint=hint)
     if answer.timed_out:
-        return CompileTimeoutError(answer.died, op="compile", target=target, raw=answer.error)
+        return CompileTimeoutError(answer.died, op="compile", target=target, raw=answer.error, hint=_foreseen(job))
     if not answer.error and not answer.died:
         return None
     try:
@@ -340,3 +359,10 @@ def _error(job: _Job, answer: Answer) -> CompileError | None:
     except SourceError:
         modules = []
     return diagnose(answer.error, target=target, died=answer.died, locate=locator(modules))
+
+
+def _foreseen(job: _Job) -> str | None:
+    """What lint says of a program that the compiler may never finish."""
+    report = lint(job.program.text, target=job.target, vmem_limit_bytes=job.options.vmem_limit_bytes)
+    first = next(iter(report.errors), None)
+    return None if first is None else f"lint foresees a refusal: {first.reason}; {first.remedy}"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -14,12 +13,12 @@ from mosaic_tpu.sim import ir
 type Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 _BINARY: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "arith.addi": operator.add,
-    "arith.subi": operator.sub,
-    "arith.muli": operator.mul,
-    "arith.andi": operator.and_,
-    "arith.ori": operator.or_,
-    "arith.xori": operator.xor,
+    "arith.addi": np.add,
+    "arith.subi": np.subtract,
+    "arith.muli": np.multiply,
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
     "arith.minsi": np.minimum,
     "arith.maxsi": np.maximum,
     "arith.divsi": lambda x, y: np.trunc(x / y).astype(np.int64),
@@ -33,7 +32,7 @@ MOST_STEPS: Final = 1 << 22
 _DIVISIONS: Final = ("arith.divsi", "arith.remsi", "arith.floordivsi")
 _SAME: Final = ("arith.index_cast", "arith.extsi", "arith.extui", "arith.trunci")
 #: Of ``arith.cmpi``, by number; the unsigned ones are not here.
-_COMPARISONS: Final = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+_COMPARISONS: Final = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
 def places_of(module: ir.Module, window: ir.Window, grid: Sequence[int]) -> list[Integers] | None:
@@ -88,16 +87,24 @@ def _evaluated(op: ir.Operation, operands: list[Any]) -> Any:
         with np.errstate(divide="ignore", invalid="ignore"):
             return _BINARY[op.name](*operands)
     if op.name == "arith.select":
-        return np.where(*operands)
+        return cast("Integers", np.where(*operands))
     if op.name == "arith.cmpi" and (number := op.attributes.integer("predicate", 99)) < len(_COMPARISONS):
-        return np.asarray(_COMPARISONS[number](*operands)).astype(np.int64)
+        return np.asarray(_COMPARISONS[number](operands[0], operands[1]), np.int64)
     return None
 
 
 def constant_of(value: ir.Value) -> int | None:
     """The integer that a value is whatever the data; ``None`` if there is none."""
-    op = value.definition
-    if op is None or op.regions:
-        return None
-    found = _evaluated(op, [constant_of(v) for v in op.operands])
+    known: dict[ir.Value, Any] = {}
+    waiting = [value]
+    while waiting:  # no recursion: chains have thousands of ops, and values more than one use
+        asked = waiting[-1]
+        op = asked.definition
+        if op is None or op.regions:
+            known[waiting.pop()] = None
+        elif unknown := [v for v in op.operands if v not in known]:
+            waiting += unknown
+        else:
+            known[waiting.pop()] = _evaluated(op, [known[v] for v in op.operands])
+    found = known[value]
     return None if found is None else int(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable
@@ -11,18 +12,8 @@ import numpy as np
 
 from mosaic_tpu.aot._operands import only_kernel, scalar_values
 from mosaic_tpu.aot._program import program_of
+from mosaic_tpu.aot.targets import generation_of
 
-#: Device kinds as JAX names them.
-_KINDS: Final = {
-    "TPU v4": "v4",
-    "TPU v5 lite": "v5e",
-    "TPU v5e": "v5e",
-    "TPU v5": "v5p",
-    "TPU v5p": "v5p",
-    "TPU v6 lite": "v6e",
-    "TPU v6e": "v6e",
-    "TPU7x": "tpu7x",
-}
 _CALLS: Final = 20
 _ROUNDS: Final = 5
 
@@ -32,7 +23,8 @@ def tpu_generation() -> str | None:
     import jax
 
     device = cast("Any", jax).devices()[0]
-    return _KINDS.get(device.device_kind) if device.platform == "tpu" else None
+    found = generation_of(device.device_kind) if device.platform == "tpu" else None
+    return found.name if found else None
 
 
 def measured(kernel: Any, config: Any, scalars: Any) -> float:
@@ -46,9 +38,10 @@ def measured(kernel: Any, config: Any, scalars: Any) -> float:
         given[n] if n < len(given) else random.standard_normal(shape).astype(dtype)
         for n, (shape, dtype) in enumerate(call.inputs)
     ]
-    operands = dict(zip(kernel.inputs, map(cast("Any", jax).device_put, arrays), strict=True))
-    run = cast("Any", jax).jit(lambda **kw: kernel(cfg=config, **kw))
-    return seconds_of(lambda: run(**operands), cast("Any", jax).block_until_ready)
+    on_device: Any = jax
+    operands = {name: on_device.device_put(array) for name, array in zip(kernel.inputs, arrays, strict=True)}
+    run = on_device.jit(functools.partial(kernel, cfg=config))
+    return seconds_of(lambda: run(**operands), on_device.block_until_ready)
 
 
 def seconds_of(call: Callable[[], Any], wait: Callable[[Any], Any]) -> float:

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from mosaic_tpu.aot._program import Program, readable
+from mosaic_tpu.aot._program import Program
+from mosaic_tpu.aot._source import readable
 from mosaic_tpu.aot.errors import OptionError, SourceError
 from mosaic_tpu.sim import Report, ir, simulate
 
@@ -50,7 +51,9 @@ def scalar_names(call: ir.KernelCall, module: ir.Module) -> list[str]:
     return [f"grid{n}" for n in range(layout.dynamic)] + [a.name for a in layout.role("prefetch")]
 
 
-def simulated(call: ir.KernelCall, module: ir.Module, scalars: Sequence[Any] | Mapping[str, Any]) -> Report:
+def simulated(
+    call: ir.KernelCall, module: ir.Module, scalars: Sequence[Any] | Mapping[str, Any], timeout: float | None = None
+) -> Report:
     """The simulator's report of a run with these scalars and zeros elsewhere.
 
     Raises:
@@ -62,7 +65,7 @@ def simulated(call: ir.KernelCall, module: ir.Module, scalars: Sequence[Any] | M
     found = module.cache.get(key)
     if found is None:  # the same counts serve every generation
         zeros = [np.zeros(shape, dtype) for shape, dtype in call.inputs[len(given) :]]
-        found = module.cache[key] = simulate(module, *given, *zeros, checks=False)
+        found = module.cache[key] = simulate(module, *given, *zeros, checks=False, timeout=timeout)
     return found
 
 
@@ -77,8 +80,13 @@ def scalar_values(
     names = scalar_names(call, module)
     made: list[np.ndarray[Any, np.dtype[Any]]] = []
     for name, value, (shape, dtype) in zip(names, _values(scalars, names, module.name), call.inputs, strict=False):
-        array = np.asarray(value)
-        if array.shape != shape or not np.can_cast(array.dtype, dtype, "same_kind"):
+        array = _array(name, value, module.name)
+        fits = array.shape == shape and np.can_cast(array.dtype, dtype, "same_kind")
+        if fits and not np.array_equal(array.astype(dtype), array):
+            raise OptionError(
+                f"the scalars {name!r} are beyond {dtype}", op=module.name, hint="give what the call gets"
+            )
+        if not fits:
             raise OptionError(
                 f"the scalars {name!r} are {array.dtype}{list(array.shape)}, not {dtype}{list(shape)}",
                 op=module.name,
@@ -88,11 +96,21 @@ def scalar_values(
     return made
 
 
+def _array(name: str, value: Any, op: str) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        return np.asarray(value)
+    except ValueError:  # rows of different lengths
+        what = f"the scalars {name!r} are no array: {value!r:.60}"
+        raise OptionError(what, op=op, hint="rows of one length") from None
+
+
 def _values(scalars: Sequence[Any] | Mapping[str, Any], names: list[str], op: str) -> list[Any]:
     if isinstance(scalars, Mapping):
         if set(scalars) != set(names):
             raise OptionError(f"scalars names {sorted(scalars)}", op=op, hint=f"the kernel has {', '.join(names)}")
         return [scalars[name] for name in names]
+    if isinstance(scalars, str) or not isinstance(scalars, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OptionError(f"scalars is {scalars!r:.60}", op=op, hint="scalars=[array, …], or by name")
     if len(scalars) != len(names):
         raise OptionError(
             f"{len(scalars)} scalar operands are given, the kernel has {len(names)}",

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
+import errno
 import os
 import shutil
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from mosaic_tpu.aot._worker import Answer, Worker
-from mosaic_tpu.aot.errors import DumpError
+from mosaic_tpu.aot.errors import DiskError, DumpError
 from mosaic_tpu.aot.schedule import Dumps, find_dumps
 
 #: What a job leaves behind besides its answer: nothing, its bundles, or its bundles and the compiler's estimate.
@@ -27,6 +29,8 @@ type Flags = Mapping[str, str | int | bool]
 _IDLE: Final = 4
 #: Jobs after which a process is replaced: libtpu keeps what it compiled, some 20 MB a kernel.
 _JOBS: Final = 60
+#: Bytes that the compiler's dumps of a kernel may well take.
+_ROOM: Final = 1 << 20
 #: What libtpu says where another process has it, and no longer than these waits, in seconds.
 _LOCKED: Final = "libtpu_lockfile"
 _WAITS: Final = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
@@ -53,9 +57,15 @@ def run(job: dict[str, Any], flags: Flags, dump: Dump, timeout: float) -> Outcom
 
 
 def _once(job: dict[str, Any], flags: Flags, dump: Dump, timeout: float) -> Outcome:
-    member = _POOL.take(_line(flags), dump)
+    try:
+        member = _POOL.take(_line(flags), dump)
+    except OSError as error:
+        raise _cannot_start(error) from None
     try:
         outcome = member.run(job, timeout)
+    except OSError as error:
+        _POOL.give(member, keep=False)
+        raise _cannot_start(error) from None
     except BaseException:
         _POOL.give(member, keep=False)
         raise
@@ -63,9 +73,19 @@ def _once(job: dict[str, Any], flags: Flags, dump: Dump, timeout: float) -> Outc
     return outcome
 
 
-def interrupt() -> None:
-    """End every process that is at work: its job fails at once."""
-    _POOL.interrupt()
+@contextlib.contextmanager
+def batch(key: object) -> Generator[None]:
+    """What this thread runs belongs together, and can be interrupted together."""
+    _BATCH.key = key
+    try:
+        yield
+    finally:
+        _BATCH.key = None
+
+
+def interrupt(key: object) -> None:
+    """End every process that is at work for a batch: its job fails at once."""
+    _POOL.interrupt(key)
 
 
 def close() -> None:
@@ -84,7 +104,8 @@ class _Member:
     def __init__(self, line: str, dump: Dump) -> None:
         self.line, self.dump, self.jobs = line, dump, 0
         self._folder = Path(tempfile.mkdtemp(prefix="mosaic-tpu-")) if dump else None
-        self._worker = Worker(" ".join(filter(None, (line, self._dump_flags()))))
+        self._worker = Worker(" ".join(filter(None, (line, self._dump_flags()))), str(self._folder or ""))
+        self.batch: object = None
 
     def _dump_flags(self) -> str:
         if self._folder is None:
@@ -103,9 +124,12 @@ class _Member:
         self.jobs += 1
         if self._folder is None:
             return Outcome(self._worker.run(job, timeout), {})
+        self._folder.mkdir(exist_ok=True)  # others tidy up in there
         for file in self._folder.iterdir():
             file.unlink()
         answer = self._worker.run(job, timeout)
+        if answer.crashed and _is_full(self._folder):  # the compiler only says that it could not write
+            answer = dataclasses.replace(answer, error=f"{answer.error}\n{os.strerror(errno.ENOSPC)}")
         if answer.error or answer.died:
             return Outcome(answer, {})
         try:
@@ -142,6 +166,7 @@ class _Pool:
             if same:
                 self._idle.remove(member)
             self._busy.append(member)
+            member.batch = getattr(_BATCH, "key", None)
         return member
 
     def give(self, member: _Member, *, keep: bool) -> None:
@@ -158,10 +183,10 @@ class _Pool:
         for one in ended:
             one.end()
 
-    def interrupt(self) -> None:
-        """Kill those that work."""
+    def interrupt(self, batch: object) -> None:
+        """Kill those that work for a batch."""
         with self._lock:
-            busy = list(self._busy)
+            busy = [member for member in self._busy if member.batch is batch and self._pid == os.getpid()]
         for member in busy:
             member.kill()
 
@@ -174,5 +199,20 @@ class _Pool:
             member.end()
 
 
+def _cannot_start(error: OSError) -> DiskError:
+    return DiskError(
+        f"the compiler's process cannot be started: {error.strerror or error}",
+        op="compile",
+        hint="is there a folder for temporary files (TMPDIR), with room, and memory for a process?",
+    )
+
+
+def _is_full(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).free < _ROOM
+    return False
+
+
+_BATCH: Final = threading.local()
 _POOL: Final = _Pool()
 atexit.register(close)

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
-import os
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
 
 from mosaic_tpu.aot import _compat
 from mosaic_tpu.aot._index_maps import places_of
+from mosaic_tpu.aot._source import opened, outputs_of, readable
 from mosaic_tpu.aot.errors import SourceError
 from mosaic_tpu.sim import ir
-from mosaic_tpu.sim.errors import SimulationError
 
 type Spec = tuple[tuple[int, ...], str]
-
-_STORES: Final = ("vector.store", "tpu.vector_store", "tpu.strided_store", "memref.store", "tpu.store")
-_BYTECODE: Final = b"ML\xefR"
 
 
 @dataclass(frozen=True)
@@ -32,22 +27,36 @@ class Program:
     """A StableHLO program with kernels in it.
 
     Attributes:
-        name: of its only kernel, or of the program.
         text: StableHLO.
     """
 
-    name: str
     text: str = field(repr=False)
 
     @cached_property
+    def name(self) -> str:
+        """Of its only kernel, or ``"program"``."""
+        names = [call.kernel_name or module.name for call, module in zip(self.calls, self.modules, strict=True)]
+        return names[0] if len(names) == 1 else "program"
+
+    @cached_property
     def calls(self) -> list[ir.KernelCall]:
-        """Its kernels."""
-        return ir.calls_of(self.text)
+        """Its kernels.
+
+        Raises:
+            SourceError: there are none, or the text cannot be read.
+        """
+        with readable("compile"):
+            return ir.calls_of(self.text)
 
     @cached_property
     def modules(self) -> list[ir.Module]:
-        """The modules of its kernels."""
-        return [ir.module_of(call) for call in self.calls]
+        """The modules of its kernels.
+
+        Raises:
+            SourceError: one is damaged.
+        """
+        with readable("compile"):
+            return [ir.module_of(call) for call in self.calls]
 
     @property
     def communicates(self) -> bool:
@@ -59,21 +68,14 @@ def program_of(source: Any, inputs: Sequence[Any] | None = None, outputs: Sequen
     """The program of a source.
 
     Args:
-        source: a lowered kernel, a lowered or exported JAX function or its StableHLO text, or a Mosaic module: MLIR
-            text, bytecode, the path of a file with either, or a module object.
+        source: what `opened` takes.
         inputs: shape and dtype of each operand, for a Mosaic module whose windows do not say them.
         outputs: shape and dtype of each result, likewise.
 
     Raises:
         SourceError: there is no kernel in it, or too little is known of its call.
     """
-    if callable(getattr(source, "emit", None)) and callable(getattr(source, "lower", None)):
-        raise SourceError("a Kernel has as many programs as configs", op="compile", hint="give kernel.lower(cfg)")
-    named = isinstance(source, str) and "\n" not in source and source.endswith((".mlir", ".mlirbc"))
-    if named or isinstance(source, os.PathLike):
-        source = _contents(Path(source))
-    text = source if isinstance(source, str) else getattr(source, "stablehlo", None)
-    text = text if isinstance(text, str) and "stablehlo" in text else _text(source)
+    source, text = opened(source, "compile")
     if text is None:
         with readable("compile"):
             return _around(source, inputs, outputs)
@@ -81,38 +83,9 @@ def program_of(source: Any, inputs: Sequence[Any] | None = None, outputs: Sequen
         raise SourceError(
             "a program says itself what its operands are", op="compile", hint="leave inputs and outputs out"
         )
-    program = Program("", text)
-    names = [call.kernel_name or module.name for call, module in zip(*_read(program), strict=True)]
-    return Program(names[0] if len(names) == 1 else "program", text)
-
-
-@contextlib.contextmanager
-def readable(op: str) -> Iterator[None]:
-    """What the reader of modules says against one is said as our own error."""
-    try:
-        yield
-    except SimulationError as error:
-        raise SourceError(error.summary, op=error.op or op, location=error.location, hint=error.hint) from None
-
-
-def _read(program: Program) -> tuple[list[ir.KernelCall], list[ir.Module]]:
-    with readable("compile"):
-        return program.calls, program.modules
-
-
-def _text(source: Any) -> str | None:
-    with readable("compile"):
-        return ir.program_text(source)
-
-
-def _contents(path: Path) -> str | bytes:
-    try:
-        data = path.read_bytes()
-        return data if data.startswith(_BYTECODE) else data.decode()
-    except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}", op="compile", hint="give an existing file") from None
-    except UnicodeDecodeError:
-        raise SourceError(f"{path} is neither MLIR text nor bytecode", op="compile") from None
+    program = Program(text)
+    _ = program.modules  # damaged ones are refused here
+    return program
 
 
 # --- a call around a module ----------------------------------------------------------------------------------------
@@ -126,11 +99,14 @@ def _around(source: Any, inputs: Sequence[Any] | None, outputs: Sequence[Any] | 
         raise SourceError("the module was read already", op="compile", hint="give what it was read from")
     given = source.body if isinstance(getattr(source, "body", None), bytes) else holder
     try:
-        body = _compat.body_of(bytes(given) if isinstance(given, bytearray | memoryview) else given)
+        body = _compat.body_of(bytes(cast("bytes", given)) if isinstance(given, bytearray | memoryview) else given)
     except _compat.MLIRError as error:
         said = str(error).strip().partition("\n")[0]
         raise SourceError(f"MLIR cannot write it as a call holds it: {said}", op=module.name) from None
-    made = len(outputs) if outputs is not None else _written(module)
+    made = outputs_of(module) if outputs is None else len(_specs(outputs, "outputs"))
+    if not made:
+        hint = "say outputs=[(shape, dtype), …]"
+        raise SourceError("the kernel writes none of its last operands", op=module.name, hint=hint)
     layout = _layout(module, made)
     takes = [a for a in layout.arguments if a.role in ("prefetch", "input")]
     gives = list(layout.role("output"))
@@ -138,7 +114,7 @@ def _around(source: Any, inputs: Sequence[Any] | None, outputs: Sequence[Any] | 
     operands = _specs(inputs, "inputs", len(bounds) + len(takes))
     operands = operands or bounds + _covered(module, layout, takes, "inputs")
     results = _specs(outputs, "outputs", len(gives)) or _covered(module, layout, gives, "outputs")
-    return Program(module.name, _stablehlo(module, body, operands, results))
+    return Program(_stablehlo(module, body, operands, results))
 
 
 def _layout(module: ir.Module, made: int) -> ir.Layout:
@@ -150,31 +126,6 @@ def _layout(module: ir.Module, made: int) -> ir.Layout:
     operands = len(types) - indices - scratch - prefetch
     dynamic = sum(bound == ir.DYNAMIC for bound in grid)
     return ir.layout(module, operands - made + prefetch + dynamic, made)
-
-
-def _written(module: ir.Module) -> int:
-    """How many of the last operands the kernel writes: those are its outputs."""
-    scratch = module.kernel.attributes.integer("scratch_operands", 0)
-    arguments = module.kernel.arguments[: len(module.kernel.arguments) - scratch]
-    written = {ir.root_of(ref) for op in module.kernel.operation.walk() for ref in _targets(op)}
-    count = 0
-    for argument in reversed(arguments):
-        if argument.index not in written:
-            break
-        count += 1
-    if not count:
-        raise SourceError(
-            "the kernel writes none of its last operands", op=module.name, hint="say outputs=[(shape, dtype), …]"
-        )
-    return count
-
-
-def _targets(op: ir.Operation) -> Sequence[ir.Value]:
-    """The refs that an op writes."""
-    if op.name == "tpu.enqueue_dma":
-        return op.segments()[2]
-    refs = [v for v in op.operands if v.type.kind == "memref"] if op.name in _STORES else []
-    return refs[:1]
 
 
 def _covered(module: ir.Module, layout: ir.Layout, arguments: Sequence[ir.Argument], what: str) -> list[Spec]:
@@ -206,17 +157,26 @@ def _unknown(module: ir.Module, argument: ir.Argument, why: str, what: str) -> S
     )
 
 
-def _specs(given: Sequence[Any] | None, what: str, count: int) -> list[Spec]:
+def _specs(given: Sequence[Any] | None, what: str, count: int | None = None) -> list[Spec]:
     """What the caller says of operands or results, in MLIR's element types; nothing if he says nothing."""
     if given is None:
         return []
+    if not isinstance(given, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SourceError(f"{what} is {given!r}", op="compile", hint=f"{what}=[((512, 128), 'float32'), …]")
     try:
-        made = [(tuple(int(n) for n in shape), _element(dtype)) for shape, dtype in map(_pair, given)]
+        made = [(tuple(_dimension(n) for n in shape), _element(dtype)) for shape, dtype in map(_pair, given)]
     except (TypeError, ValueError, KeyError):
         raise SourceError(f"{what} is {given!r}", op="compile", hint=f"{what}=[((512, 128), 'float32'), …]") from None
-    if len(made) != count:
+    if count is not None and len(made) != count:
         raise SourceError(f"{what} has {len(made)} entries and the kernel {count}", op="compile", hint="one for each")
     return made
+
+
+def _dimension(n: Any) -> int:
+    size = operator.index(n)
+    if not 0 <= size < 1 << 31:
+        raise ValueError(size)
+    return size
 
 
 def _pair(spec: Any) -> tuple[Any, Any]:
@@ -254,10 +214,10 @@ def _stablehlo(module: ir.Module, body: _compat.Body, inputs: Sequence[Spec], ou
     results = ", ".join(f"%0#{n}" if len(made) > 1 else "%0" for n in range(len(made)))
     count = f":{len(made)}" if len(made) > 1 else ""
     devices = "mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32"
-    return f"""module @{_symbol(module.name)} attributes {{{devices}}} {{
+    return f"""module @{_quoted(module.name)} attributes {{{devices}}} {{
   func.func public @main({arguments}) -> ({", ".join(made)}) {{
     %0{count} = stablehlo.custom_call @tpu_custom_call({", ".join(f"%arg{n}" for n in range(len(types)))}) {{
-      backend_config = "{config}", kernel_name = "{module.name}",
+      backend_config = "{config}", kernel_name = {_quoted(module.name)},
       operand_layouts = [{", ".join(map(_rows, inputs))}], result_layouts = [{", ".join(map(_rows, outputs))}]
     }} : ({", ".join(types)}) -> {"(" if count else ""}{", ".join(made)}{")" if count else ""}
     return {results} : {", ".join(made)}
@@ -266,8 +226,10 @@ def _stablehlo(module: ir.Module, body: _compat.Body, inputs: Sequence[Spec], ou
 """
 
 
-def _symbol(name: str) -> str:
-    return json.dumps(name) if not name.replace("_", "a").isalnum() else name
+def _quoted(name: str) -> str:
+    r"""A string as MLIR writes it: what is not printable as ``\0A``."""
+    kept = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:02X}" for byte in name.encode())
+    return f'"{"".join(kept)}"'
 
 
 def _tensor(spec: Spec) -> str:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mosaic_tpu.aot._operands import layout_of, only_kernel, simulated
-from mosaic_tpu.aot._program import program_of, readable
+from mosaic_tpu.aot._program import program_of
+from mosaic_tpu.aot._source import readable
 from mosaic_tpu.aot._work import ON_DATA, Work, counted_work, static_work
 from mosaic_tpu.aot.errors import OptionError
-from mosaic_tpu.aot.targets import Generation, Target, find_target
+from mosaic_tpu.aot.targets import Target, find_target
 
-_FAMILY: Final = {"i8": "i8", "i4": "i4"}
 SCHEMA: Final = 1
 
 
@@ -38,7 +38,7 @@ class Roofline:
     def compute_cycles(self) -> float:
         """Cycles of the MXUs at their peak."""
         generation = self.target.generation
-        return sum(n / _peak(generation, element) for element, n in self.work.flops.items()) * generation.clock_hz
+        return sum(n / generation.peak(element) for element, n in self.work.flops.items()) * generation.clock_hz
 
     @property
     def peak(self) -> float:
@@ -108,11 +108,8 @@ class Roofline:
 
         return draw(self)
 
-
-def _peak(generation: Generation, element: str) -> float:
-    """Flops a second of matmuls whose left operand has an element type; those without a peak go as bf16."""
-    family = "f8" if element.startswith("f8") else _FAMILY.get(element, "bf16")
-    return generation.flops_per_second.get(family, generation.flops_per_second["bf16"])
+    def _repr_svg_(self) -> str:
+        return self.svg()  # what a notebook shows
 
 
 def roofline(
@@ -141,6 +138,8 @@ def roofline(
         memory
     """
     found = find_target(target)
+    if cycles is not None and (not isinstance(cycles, int | float) or not cycles > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OptionError(f"cycles is {cycles!r}", op="roofline", hint="an estimate, as specialize(…).cycles")
     call, module = only_kernel(program_of(source))
     layout = layout_of(call, module)
     if scalars is not None:

@@ -8,18 +8,40 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import sys
+import threading
 import time
-from typing import IO, Any
+from typing import IO, Any, Final
+
+#: Seconds between looks whether the process that asks is still there.
+_LOOK: Final = 1.0
 
 
 def serve() -> None:
     """The worker's loop. Standard output carries answers only: libtpu's own prints are sent to standard error."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)
         _answer(answers, {"ready": True})
         for line in sys.stdin:
             _answer(answers, _compile(json.loads(line)))
+    _remove_dumps()
+
+
+def _end_with(parent: int) -> None:
+    """End when the process that asks has ended, though the compiler be at work."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    _remove_dumps()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _remove_dumps() -> None:
+    """What is left of a process that could not tidy up."""
+    if folder := os.environ.get("MOSAIC_TPU_AOT_DUMPS"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _answer(answers: IO[str], answer: dict[str, Any]) -> None:

@@ -14,29 +14,21 @@ where they fit beside the kernel.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from mosaic_tpu.aot._checks import check_limit
 from mosaic_tpu.aot._lint._tiling import padded_bytes, rounded
+from mosaic_tpu.aot._text import size
 from mosaic_tpu.aot.targets import LANES, TARGETS, Generation, Target, find_target
 from mosaic_tpu.sim import ir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from mosaic_tpu.aot._lint._subject import Subject
 
 SCHEMA: Final = 1
-_MIB: Final = 1 << 20
-#: What a kernel may use if its call does not say: from "Scoped allocation with size … and limit …" of E1001.
-DEFAULT_LIMITS: Final[Mapping[str, int]] = {
-    "v4": 16 * _MIB,
-    "v5e": 16 * _MIB,
-    "v5p": 16 * _MIB,
-    "v6e": 32 * _MIB,
-    "tpu7x": 32 * _MIB,
-}
 #: A window's buffers take whole multiples of this.
 _GRANULE: Final = 1024
 
@@ -98,7 +90,7 @@ class VmemNeed:
             TargetError: there is no such generation.
         """
         generation = target if isinstance(target, Generation) else find_target(target).generation
-        return min(self.limit_bytes or DEFAULT_LIMITS[generation.name], generation.vmem_bytes)
+        return min(self.limit_bytes or generation.default_vmem_limit, generation.vmem_bytes)
 
     def fits(self, target: Generation | Target | str) -> bool:
         """Whether the total is within the limit; the compiler may need more than the total.
@@ -110,14 +102,14 @@ class VmemNeed:
 
     def __str__(self) -> str:
         rows = [
-            (b.name, b.role, f"{_shape(b)}", f"{b.buffers} × {_size(b.buffer_bytes)}", _size(b.bytes))
+            (b.name, b.role, f"{_shape(b)}", f"{b.buffers} × {size(b.buffer_bytes)}", size(b.bytes))
             for b in self.buffers
         ]
-        rows.append(("total", "", "", "", _size(self.total)))
+        rows.append(("total", "", "", "", size(self.total)))
         widths = [max(len(row[n]) for row in rows) for n in range(5)]
         lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         limits = ", ".join(
-            f"{name} {_size(self.limit(name))}{'' if self.fits(name) else ' (exceeded)'}" for name in TARGETS
+            f"{name} {size(self.limit(name))}{'' if self.fits(name) else ' (exceeded)'}" for name in TARGETS
         )
         return "\n".join([f"VMEM of {self.kernel}", *(f"  {line}" for line in lines), f"  limits: {limits}"])
 
@@ -164,7 +156,8 @@ def vmem_need(source: Any, *, vmem_limit_bytes: int | None = None) -> VmemNeed:
     from mosaic_tpu.aot._lint._subject import Unreadable, subjects_of
     from mosaic_tpu.aot.errors import SourceError
 
-    subjects = subjects_of(source, vmem_limit_bytes)
+    check_limit(vmem_limit_bytes, "vmem_need")
+    subjects = subjects_of(source, vmem_limit_bytes, "vmem_need")
     if len(subjects) != 1:
         raise SourceError(f"the program has {len(subjects)} kernels", op="vmem_need", hint="give one, lowered alone")
     (subject,) = subjects
@@ -220,10 +213,3 @@ def _is_constant(transform: ir.Function) -> bool:
 
 def _shape(buffer: VmemBuffer) -> str:
     return f"{'×'.join(map(str, buffer.shape))} {buffer.element}"
-
-
-def _size(count: int) -> str:
-    for unit, size in (("MiB", _MIB), ("KiB", 1024)):
-        if count >= size:
-            return re.sub(r"\.?0+$", "", f"{count / size:.2f}") + f" {unit}"
-    return f"{count} B"

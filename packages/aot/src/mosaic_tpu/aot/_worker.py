@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -22,7 +23,11 @@ _ENVIRONMENT: Final = {
     "TPU_WORKER_HOSTNAMES": "localhost",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
+#: Names the folder of dumps, which the process removes when the one that asks has gone.
+DUMPS: Final = "MOSAIC_TPU_AOT_DUMPS"
 _START_LIMIT: Final = 120.0
+#: How a process ends that others end, the system for want of memory for one.
+_KILLED: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 #: Bytes of a worker's log that are read, the last ones.
 _LOG: Final = 1 << 20
 
@@ -45,6 +50,11 @@ class Answer:
     started: bool = True
     seconds: float = 0.0
 
+    @property
+    def crashed(self) -> bool:
+        """Whether the compiler ended by its own fault: not by its time, nor killed from outside."""
+        return bool(self.died) and not self.timed_out and self.died not in _KILLED
+
 
 class _LostError(Exception):
     """The worker ended, or was ended, without an answer."""
@@ -57,9 +67,9 @@ class _LostError(Exception):
 class Worker:
     """A process that compiles, started at its first job, and again after it has died."""
 
-    def __init__(self, libtpu_args: str = "") -> None:
-        """`libtpu_args` goes to ``LIBTPU_INIT_ARGS``, which libtpu reads once a process."""
-        self._environment = _ENVIRONMENT | {"LIBTPU_INIT_ARGS": libtpu_args}
+    def __init__(self, libtpu_args: str = "", dumps: str = "") -> None:
+        """`libtpu_args` goes to ``LIBTPU_INIT_ARGS``, which libtpu reads once a process; `dumps` ends with it."""
+        self._environment = _ENVIRONMENT | {"LIBTPU_INIT_ARGS": libtpu_args, DUMPS: dumps}
         self._process: _Process | None = None
 
     @property
@@ -147,8 +157,11 @@ class _Process:
     def _wait(self, deadline: float, timeout: float, *, writing: bool) -> None:
         """Until the pipe is ready; at the deadline the process is killed."""
         left = max(0.0, deadline - time.monotonic())
-        ready = select.select([] if writing else [self._stdout], [self._stdin] if writing else [], [], left)
-        if not any(ready):
+        pipe, event = (self._stdin, selectors.EVENT_WRITE) if writing else (self._stdout, selectors.EVENT_READ)
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, event)
+            ready = selector.select(left)
+        if not ready:
             self.popen.kill()
             raise _LostError(f"no answer within {timeout:g} s", self._said(), timed_out=True)
 
@@ -171,9 +184,19 @@ class _Process:
 
     def _death(self) -> _LostError:
         code = self.popen.wait()
-        return _LostError(signal.Signals(-code).name if code < 0 else f"exit code {code}", self._said())
+        return _LostError(_ending(code), self._said())
 
     def _said(self) -> str:
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - _LOG))
         return self._log.read().decode(errors="replace")
+
+
+def _ending(code: int) -> str:
+    """How a process ended, from what it returned."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # real-time signals have no names
+        return f"signal {-code}"

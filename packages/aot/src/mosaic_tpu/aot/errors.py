@@ -6,10 +6,12 @@ words and, where one is known, the remedy. What the compiler said in full is its
 
 from __future__ import annotations
 
-from typing import ClassVar
+from types import MappingProxyType
+
+from mosaic_tpu.sim.errors import ModuleError
 
 
-class AotError(Exception):
+class AotError(ModuleError):
     """Base of all errors of `mosaic_tpu.aot`.
 
     Attributes:
@@ -21,7 +23,8 @@ class AotError(Exception):
         raw: what the compiler said in full; empty for what is not the compiler's.
     """
 
-    default_hint: ClassVar[str] = "see help(mosaic_tpu.aot.compile)"
+    default_hint = "see help(mosaic_tpu.aot.compile)"
+    shown = MappingProxyType({"target": "target"})
 
     def __init__(
         self,
@@ -33,27 +36,9 @@ class AotError(Exception):
         target: str | None = None,
         raw: str = "",
     ) -> None:
-        self.summary = summary
-        self.op = op
-        self.location = location
-        self.hint = hint or self.default_hint
         self.target = target
         self.raw = raw
-        super().__init__(summary)
-
-    def __str__(self) -> str:
-        lines = [f"{self.op}: {self.summary}" if self.op else self.summary]
-        facts = {"at": self.location, "target": self.target, "hint": self.hint}
-        return "\n".join([*lines, *(f"  {name}: {text}" for name, text in facts.items() if text is not None)])
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.summary, {k: v for k, v in vars(self).items() if k != "summary"})
-
-
-def _rebuild(cls: type[AotError], summary: str, facts: dict[str, object]) -> AotError:
-    error = cls(summary)
-    vars(error).update(facts)
-    return error
+        super().__init__(summary, op=op, location=location, hint=hint)
 
 
 # --- what was handed in ------------------------------------------------------------------------------------------
@@ -160,6 +145,12 @@ class InternalCompilerError(CompileError):
     """The compiler failed in itself: it aborted, crashed, or reported an internal error."""
 
     default_hint = "error.raw has its log; another block shape often avoids it"
+
+
+class FlagError(CompileError, OptionError):
+    """The compiler knows no such flag, or not this value of it."""
+
+    default_hint = "flags are libtpu's own, by their names without dashes: flags={'xla_tpu_…': value}"
 
 
 class CompileTimeoutError(CompileError, TimeoutError):

@@ -2,13 +2,14 @@
 
 Figures are those of one TensorCore, as ``pltpu.get_tpu_info_for_chip(version, num_cores=1)`` of JAX 0.12 has them; a
 test compares. Rows a cycle are counted in the compiler's bundles: before v6e it issues a matmul of 16 packed bf16 rows
-every 16 cycles, since then every 8. The clock follows from the peak. Nothing here was measured on a TPU.
+every 16 cycles, since then every 8. The clock follows from the peak. Limits are the compiler's own, as its refusals
+name them. Nothing here was measured on a TPU.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -34,10 +35,15 @@ class Generation:
         mxus: matrix units.
         mxu_size: rows and columns of one.
         vmem_bytes: capacity of VMEM.
+        default_vmem_limit: bytes of VMEM that a kernel may use if its call does not say.
         smem_bytes: capacity of SMEM.
+        semaphores: words for them, of which the compiler takes some; ``None`` where no kernel was refused for them.
         hbm_bytes_per_second: bandwidth of HBM.
         flops_per_second: peak of a matmul by MLIR element type of its operands; types that it multiplies at the speed
             of bf16, or not at all, are not in it.
+        device_kinds: its names in ``jax.Device.device_kind``.
+        places_arguments_in_vmem: whether XLA may put a program's arguments into VMEM, so that they need no window.
+        refuses_blocks_outside: whether the compiler refuses a block that a constant index puts outside its array.
     """
 
     name: str
@@ -47,9 +53,27 @@ class Generation:
     mxus: int
     mxu_size: int
     vmem_bytes: int
+    default_vmem_limit: int
     smem_bytes: int
+    semaphores: int | None
     hbm_bytes_per_second: float
-    flops_per_second: Mapping[str, float]
+    flops_per_second: Mapping[str, float] = field(hash=False)
+    device_kinds: tuple[str, ...]
+    places_arguments_in_vmem: bool = False
+    refuses_blocks_outside: bool = True
+
+    def __repr__(self) -> str:
+        return f"<Generation {self.name}>"
+
+    def peak(self, element: str) -> float:
+        """Flops a second of matmuls whose left operand has an element type; those without a peak go as bf16.
+
+        Args:
+            element: MLIR's name, ``"bf16"``, ``"f8E4M3FN"``, ``"i8"``, or the compiler's, ``"s8"``.
+        """
+        family = re.sub(r"^[su]i?(?=\d)", "i", element)
+        family = "f8" if family.lower().startswith("f8") else family
+        return self.flops_per_second.get(family, self.flops_per_second["bf16"])
 
     @property
     def flops_per_cycle(self) -> int:
@@ -73,36 +97,37 @@ class Generation:
 
 
 _TABLE: Final = (
-    Generation("v4", 4, "v4:1x1x1", "TPU_V4", 4, 128, 16 * _MIB, _MIB, 615e9, {"bf16": 137.5e12}),
     Generation(
-        "v5e", 5, "v5e:1x1", "TPU_V5E", 4, 128, 128 * _MIB, _MIB, 820e9, {"bf16": 197e12, "i8": 394e12, "i4": 788e12}
+        name="v4", number=4, chip="v4:1x1x1", chip_version="TPU_V4", mxus=4, mxu_size=128,
+        vmem_bytes=16 * _MIB, default_vmem_limit=16 * _MIB, smem_bytes=_MIB, semaphores=512,
+        hbm_bytes_per_second=615e9, flops_per_second={"bf16": 137.5e12},
+        device_kinds=("TPU v4",),
     ),
     Generation(
-        "v5p",
-        5,
-        "v5p:1x1x1",
-        "TPU_V5P",
-        4,
-        128,
-        64 * _MIB,
-        _MIB,
-        1230e9,
-        {"bf16": 229.5e12, "i8": 459e12, "i4": 920e12},
+        name="v5e", number=5, chip="v5e:1x1", chip_version="TPU_V5E", mxus=4, mxu_size=128,
+        vmem_bytes=128 * _MIB, default_vmem_limit=16 * _MIB, smem_bytes=_MIB, semaphores=512,
+        hbm_bytes_per_second=820e9, flops_per_second={"bf16": 197e12, "i8": 394e12, "i4": 788e12},
+        device_kinds=("TPU v5 lite", "TPU v5e"),
     ),
     Generation(
-        "v6e",
-        6,
-        "v6e:1x1",
-        "TPU_V6E",
-        2,
-        256,
-        128 * _MIB,
-        _MIB,
-        1640e9,
-        {"bf16": 920e12, "i8": 1840e12, "f8": 920e12, "i4": 3680e12},
+        name="v5p", number=5, chip="v5p:1x1x1", chip_version="TPU_V5P", mxus=4, mxu_size=128,
+        vmem_bytes=64 * _MIB, default_vmem_limit=16 * _MIB, smem_bytes=_MIB, semaphores=512,
+        hbm_bytes_per_second=1230e9, flops_per_second={"bf16": 229.5e12, "i8": 459e12, "i4": 920e12},
+        device_kinds=("TPU v5", "TPU v5p"),
     ),
-    Generation("tpu7x", 7, "tpu7x:1x1x1", "TPU_7X", 2, 256, 64 * _MIB, _MIB, 3700e9, {"bf16": 1155e12, "f8": 2300e12}),
-)
+    Generation(
+        name="v6e", number=6, chip="v6e:1x1", chip_version="TPU_V6E", mxus=2, mxu_size=256,
+        vmem_bytes=128 * _MIB, default_vmem_limit=32 * _MIB, smem_bytes=_MIB, semaphores=512,
+        hbm_bytes_per_second=1640e9, flops_per_second={"bf16": 920e12, "i8": 1840e12, "f8": 920e12, "i4": 3680e12},
+        device_kinds=("TPU v6 lite", "TPU v6e"),
+    ),
+    Generation(
+        name="tpu7x", number=7, chip="tpu7x:1x1x1", chip_version="TPU_7X", mxus=2, mxu_size=256,
+        vmem_bytes=64 * _MIB, default_vmem_limit=32 * _MIB, smem_bytes=_MIB, semaphores=None,
+        hbm_bytes_per_second=3700e9, flops_per_second={"bf16": 1155e12, "f8": 2300e12},
+        device_kinds=("TPU7x",), places_arguments_in_vmem=True, refuses_blocks_outside=False,
+    ),
+)  # fmt: skip
 TARGETS: Final[Mapping[str, Generation]] = MappingProxyType({generation.name: generation for generation in _TABLE})
 """Every generation the compiler knows, by name."""
 
@@ -119,14 +144,27 @@ class Target:
     generation: Generation
     topology: str
 
+    def __repr__(self) -> str:
+        return f"Target({str(self)!r})"
+
     @property
     def bounds(self) -> tuple[int, int, int]:
         """Chips along three axes."""
         x, y, *z = map(int, self.topology.partition(":")[2].split("x"))
-        return x, y, *(z or [1])
+        return x, y, z[0] if z else 1
 
     def __str__(self) -> str:
         return self.generation.name if self.topology == self.generation.chip else self.topology
+
+
+def generation_of(device_kind: str) -> Generation | None:
+    """The generation that JAX names so, ``jax.devices()[0].device_kind``; ``None`` if it is no known TPU.
+
+    Example:
+        >>> generation_of("TPU v5 lite").name
+        'v5e'
+    """
+    return next((g for g in _TABLE if device_kind in g.device_kinds), None)
 
 
 def find_target(name: str | Target) -> Target:
@@ -140,8 +178,9 @@ def find_target(name: str | Target) -> Target:
         ('v6e:1x1', 'v5e:2x2')
     """
     if isinstance(name, Target):
-        return name
-    found = re.fullmatch(r"(\w+)(?::(\d+(?:x\d+)+))?", name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        found = find_target(name.topology)  # or somebody made it by hand
+        return name if found == name else found
+    found = re.fullmatch(r"(\w+)(?::([0-9]{1,4}(?:x[0-9]{1,4})+))?", name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     generation = TARGETS.get(found[1]) if found else None
     if found is None or generation is None:
         raise TargetError(f"no target {name!r}", op="find_target", hint=f"one of {', '.join(TARGETS)}, or 'v5e:2x2'")
@@ -149,6 +188,6 @@ def find_target(name: str | Target) -> Target:
         return Target(generation, generation.chip)
     axes, wanted = found[2].split("x"), generation.chip.partition(":")[2].count("x") + 1
     # libtpu wants three axes of v4, v5p and tpu7x; people write two.
-    if not 2 <= len(axes) <= wanted or "0" in axes:
+    if not 2 <= len(axes) <= wanted or any(int(axis) == 0 for axis in axes):
         raise TargetError(f"no topology {name!r}", op="find_target", hint=f"{generation.name} has {wanted} axes")
     return Target(generation, f"{generation.name}:{'x'.join(axes + ['1'] * (wanted - len(axes)))}")

@@ -1,4 +1,4 @@
-"""A kernel's call as the simulator runs it: the only module that enters `mosaic_tpu.sim`.
+"""A kernel's call as the simulator runs it.
 
 A `Simulation` is prepared where the call is traced or lowered. Running it touches neither JAX nor the kernel, so any
 thread may do it.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,8 +17,8 @@ from mosaic_tpu.builder.errors import MosaicError
 from mosaic_tpu.kernel import _compat
 from mosaic_tpu.kernel._build import where
 from mosaic_tpu.kernel._options import Options, effective
+from mosaic_tpu.kernel._packages import simulator
 from mosaic_tpu.kernel.backend_config import check_collective_id
-from mosaic_tpu.kernel.errors import NoTPUError
 
 if TYPE_CHECKING:
     from mosaic_tpu.kernel._primitive import Call
@@ -50,7 +49,7 @@ class Simulation:
 
     def report(self, inputs: Sequence[Any]) -> Report:
         """What the simulator says of a run on one device."""
-        return _simulator(self.name).simulate(self.module, *_read_only(inputs), **self._settings())
+        return simulator(self.name).simulate(self.module, *_read_only(inputs), **self._settings())
 
     def alone(self, inputs: Sequence[Any]) -> Arrays:
         """The outputs on one device."""
@@ -63,7 +62,7 @@ class Simulation:
         inputs = [_read_only(i) for i in inputs_of]
         settings = self._settings()
         settings.pop("engine", None)  # only the reference engine knows several devices
-        report = _simulator(self.name).simulate_devices(self.module, inputs, **settings)
+        report = simulator(self.name).simulate_devices(self.module, inputs, **settings)
         report.raise_for_hazards()
         return [tuple(outputs) for outputs in report.outputs_of]
 
@@ -104,7 +103,7 @@ def _read(call: Call) -> Any:
     """The simulator's module: it keeps generated code, so one and the same object is used for all runs of a call."""
     kernel = call.kernel
     built = kernel.build_here(call.cfg)
-    module = _simulator(kernel.name).read(built.module)
+    module = simulator(kernel.name).read(built.module)
     around = dataclasses.replace(
         module.call,
         outputs=tuple((o.shape, o.dtype.numpy) for o in built.outputs),
@@ -115,19 +114,8 @@ def _read(call: Call) -> Any:
 
 def blames_the_kernel(error: Exception) -> bool:
     """Whether the error is about the kernel or its call, and not a mistake of the simulator."""
-    sim = _simulator("mosaic_tpu.kernel")
+    sim = simulator("mosaic_tpu.kernel")
     return isinstance(error, MosaicError | sim.SimulationError) and not isinstance(error, sim.errors.InternalError)
-
-
-def _simulator(op: str) -> ModuleType:
-    try:
-        import mosaic_tpu.sim
-    except ModuleNotFoundError as error:
-        if error.name != "mosaic_tpu.sim":
-            raise
-        summary = "the kernel would run on cpu, and the simulator is not installed"
-        raise NoTPUError(summary, op=op, hint="pip install mosaic-tpu-sim") from None
-    return mosaic_tpu.sim
 
 
 def _read_only(inputs: Sequence[Any]) -> list[np.ndarray[Any, Any]]:

@@ -11,11 +11,11 @@ import numpy as np
 from mosaic_tpu.builder import Builder, Role, as_dtype
 from mosaic_tpu.builder.errors import DTypeError
 from mosaic_tpu.kernel import _compat, _primitive
-from mosaic_tpu.kernel._aot import aot
 from mosaic_tpu.kernel._build import Built, Operand, Target, check_core, check_run, operands_of, run_kernel
 from mosaic_tpu.kernel._cache import Cache
 from mosaic_tpu.kernel._config import check_class, check_config, exact
 from mosaic_tpu.kernel._options import OPTION_NAMES, current_options
+from mosaic_tpu.kernel._packages import aot
 from mosaic_tpu.kernel._simulator import prepare
 from mosaic_tpu.kernel.backend_config import backend_config
 from mosaic_tpu.kernel.errors import ExtrasError, InputError, KernelDefinitionError

@@ -30,11 +30,16 @@ def writes(op: Operation) -> bool:
     return op.name in WRITES or any(writes(o) for region in op.regions for o in region.operations)
 
 
-def root_of(value: Value) -> object:
+def base_of(value: Value) -> Value:
     """The argument or allocation that a memref is a view of."""
     while value.definition is not None and value.definition.name in VIEWS:
         value = value.definition.operands[0]
-    return value.index
+    return value
+
+
+def root_of(value: Value) -> object:
+    """The number of the argument or allocation that a memref is a view of."""
+    return base_of(value).index
 
 
 def guarded_roots(module: Module, function: Function) -> set[object]:

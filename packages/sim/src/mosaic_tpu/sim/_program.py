@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from mosaic_tpu.sim import _stablehlo, _types
-from mosaic_tpu.sim._read import digest, program_text
+from mosaic_tpu.sim._read import LoweredText, digest, program_text
 from mosaic_tpu.sim._stablehlo import open_ir
 from mosaic_tpu.sim.errors import InputError, ModuleFormatError, UnsupportedOpError
 
@@ -49,6 +49,7 @@ class KernelCall:
         kernel_name: as the call has it.
         collective_id: of the barrier semaphore.
         has_communication: whether the kernel talks to other devices.
+        trusted: whether the body was made in this process.
     """
 
     body: bytes = field(repr=False)
@@ -60,6 +61,7 @@ class KernelCall:
     kernel_name: str | None
     collective_id: int | None
     has_communication: bool
+    trusted: bool = False
 
     @functools.cached_property
     def digest(self) -> bytes:
@@ -76,7 +78,8 @@ def calls_of(source: Any) -> list[KernelCall]:
     Raises:
         ModuleFormatError: it is no StableHLO, or holds no kernel.
     """
-    return [_read_call(op) for op in _kernels(_read(_text_of(source)))]
+    text = _text_of(source)
+    return [_read_call(op, isinstance(text, LoweredText)) for op in _kernels(_read(text))]
 
 
 def run_program(
@@ -216,7 +219,7 @@ def _spec(type_: Any) -> Spec:
 # --- calls ---------------------------------------------------------------------------------------------------------
 
 
-def _read_call(op: Any) -> KernelCall:
+def _read_call(op: Any, trusted: bool) -> KernelCall:
     name = _attribute(op, "kernel_name")
     kernel_name = None if name is None else open_ir.StringAttr(name).value
     config = _backend_config(op, kernel_name)
@@ -233,6 +236,7 @@ def _read_call(op: Any) -> KernelCall:
         kernel_name=kernel_name,
         collective_id=None if collective_id is None else int(collective_id),
         has_communication=bool(inner.get("has_communication", False)),
+        trusted=trusted,
     )
 
 
@@ -358,7 +362,7 @@ def _program(text: str) -> _Program:
         if is_kernel or op.operation.name == "func.return":
             sources = [_direct(value, numbers) for value in op.operands]
             segment = _segment(module, position, sources) if None in sources else b""
-            steps.append(_Step(_read_call(op) if is_kernel else None, sources, segment))
+            steps.append(_Step(_read_call(op, isinstance(text, LoweredText)) if is_kernel else None, sources, segment))
             numbers |= {result: len(numbers) + n for n, result in enumerate(op.results)}
     name = open_ir.StringAttr(main.attributes["sym_name"]).value
     return _Program(name, inputs, steps)
@@ -372,7 +376,7 @@ def _check_place(op: Any, main: Any) -> None:
     within = open_ir.StringAttr(parent.attributes["sym_name"]).value if "sym_name" in parent.attributes else parent.name
     raise UnsupportedOpError(
         f"the kernel is called inside {within}, and only calls in straight-line code can be run",
-        op=_read_call(op).kernel_name,
+        op=_read_call(op, False).kernel_name,
         hint="simulate_devices runs the kernel, on the arrays of each device"
         if devices
         else "unroll the loop, or simulate the kernel alone, on its operands",

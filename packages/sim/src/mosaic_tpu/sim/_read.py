@@ -5,21 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from mosaic_tpu.sim import _compat
+from mosaic_tpu.sim import _compat, _probe
 from mosaic_tpu.sim._module import Call, Module
 from mosaic_tpu.sim._parse import parse
 from mosaic_tpu.sim.errors import InternalError, ModuleFormatError, SimulationError
 
-#: Seconds that MLIR may take for bytes from a file: its parser may never return from damaged ones.
-PARSE_LIMIT: Final = 20.0
 #: How deep brackets may be nested in text: MLIR's parser calls itself for each, and overflows the stack in the end.
 _DEEPEST: Final = 1000
+#: An op of a program; a Mosaic module may have the word in its names.
+_STABLEHLO: Final = re.compile(r"\bstablehlo\.[a-z]")
 _MAGIC: Final = b"ML\xefR"
 _TRUSTED: Final[set[bytes]] = set()
 #: Modules of programs, so that a program that runs again reads nothing.
@@ -87,15 +85,24 @@ def _hint(source: Any) -> str:
     return ModuleFormatError.default_hint
 
 
+class LoweredText(str):
+    """The text of a program that JAX lowered in this process: the bodies in it need no look from outside."""
+
+    __slots__ = ()
+
+
 def program_text(source: Any) -> str | None:
     """The text of a lowered JAX function, of a `jax.stages.Lowered` or a `jax.export.Exported`; else nothing."""
     if isinstance(source, str):
-        return source if "tpu_custom_call" in source and "stablehlo" in source else None
+        return source if _STABLEHLO.search(source) else None
     if isinstance(source, Module) or hasattr(source, "body"):
         return None
-    make = getattr(source, "as_text", None) or getattr(source, "mlir_module", None)
+    lowered, exported = getattr(source, "as_text", None), getattr(source, "mlir_module", None)
+    make = lowered or exported
     text = make() if callable(make) else None
-    return text if isinstance(text, str) else None
+    if not isinstance(text, str):
+        return None
+    return LoweredText(text) if callable(lowered) else text
 
 
 def _read_file(path: Path) -> Module:
@@ -132,47 +139,18 @@ def _read_trusted(data: bytes, debug_locations: bytes | None) -> Module:
     return _read_bytes(data, debug_locations)
 
 
-#: What a process of its own does with bytes: all that MLIR does here. It loads `_compat` alone, by its path.
-_SCRIPT: Final = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("compat", sys.argv[1])
-compat = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(compat)
-data = sys.stdin.buffer.read()
-size = int(sys.argv[2])
-context = compat.new_context()
-try:
-    with context, compat.open_ir.Location.unknown():
-        module = compat.open_ir.Module.parse(data[:size], context=context)
-        compat.deserialize(module)
-        module.operation.verify()
-        compat.generic_text(module)
-        if data[size:]:
-            compat.debug_text(data[size:], context)
-except Exception as error:
-    sys.exit(str(error).strip() or "unknown format")
-"""
-
-
 def _try_elsewhere(data: bytes, debug_locations: bytes) -> None:
     """Read in a process of its own: MLIR may hang on damaged bytes, or take the process with it."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _SCRIPT, str(_compat.__file__), str(len(data))],
-            input=data + debug_locations,
-            capture_output=True,
-            timeout=PARSE_LIMIT,
-            check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        )
-    except subprocess.TimeoutExpired:
+        said = _probe.refusal(data, debug_locations)
+    except TimeoutError:
         raise ModuleFormatError(
-            f"MLIR's parser did not end within {PARSE_LIMIT:.0f} s: the bytes are damaged", op="read"
+            f"MLIR's parser did not end within {_probe.LIMIT:.0f} s: the bytes are damaged", op="read"
         ) from None
-    if done.returncode < 0:
-        raise ModuleFormatError("MLIR's parser crashed on these bytes: they are damaged", op="read")
-    if done.returncode:
-        raise _refused(done.stderr.decode(errors="replace"))
+    except _probe.CrashedError:
+        raise ModuleFormatError("MLIR's parser crashed on these bytes: they are damaged", op="read") from None
+    if said:
+        raise _refused(said)
 
 
 def digest(data: bytes, debug_locations: bytes | None) -> bytes:
@@ -283,7 +261,8 @@ def module_of(call: Any) -> Module:
     key = call.digest
     found = _MODULES.get(key)
     if found is None:
-        found = _MODULES[key] = _read_trusted(call.body, call.debug_locations)
+        reader = _read_trusted if call.trusted else _read_bytes
+        found = _MODULES[key] = reader(call.body, call.debug_locations)
         if len(_MODULES) > _KEPT:
             _MODULES.pop(next(iter(list(_MODULES)), b""), None)  # a list: other threads add to it
     return replace(found, call=Call(tuple(call.outputs), dict(call.aliases)))

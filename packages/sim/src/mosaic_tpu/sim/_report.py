@@ -161,7 +161,7 @@ def _size(count: int) -> str:
 
 def merged(outputs: Sequence[Array], kernels: Sequence[Report]) -> Report:
     """The report of a program: its outputs, and its kernels' reports together."""
-    results = {"outputs": tuple(outputs), "outputs_of": (tuple(outputs),), "kernels": tuple(kernels)}
+    results: dict[str, Any] = {"outputs": tuple(outputs), "outputs_of": (tuple(outputs),), "kernels": tuple(kernels)}
     if len(kernels) == 1:
         return replace(kernels[0], **results)
     total: Counter[str] = Counter()

@@ -246,8 +246,9 @@ def unquote(text: str) -> str:
     body = text.strip()
     if not body.startswith('"'):
         return body
-    body = body[1 : body.rindex('"')]
-    return re.sub(r"\\([0-9A-Fa-f]{2}|.)", lambda m: chr(int(m[1], 16)) if len(m[1]) == 2 else m[1], body)
+    body = body[1 : body.rindex('"')].encode()
+    plain = re.sub(rb"\\([0-9A-Fa-f]{2}|.)", lambda m: bytes([int(m[1], 16)]) if len(m[1]) == 2 else m[1], body)
+    return plain.decode(errors="replace")
 
 
 @functools.lru_cache(maxsize=4096)

@@ -6,10 +6,51 @@ the buffer, the device, and the seed of the schedule in which it was seen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 
-class SimulationError(Exception):
+class ModuleError(Exception):
+    """Base of errors about a module: of this package, and of others that read modules with `mosaic_tpu.sim.ir`.
+
+    Attributes:
+        summary: what was wrong, one sentence.
+        op: the MLIR op, ``"tpu.enqueue_dma"``, or the function that refused.
+        location: ``"file.py:12"`` of the kernel's source, if the module says it.
+        hint: what to do next.
+    """
+
+    default_hint: ClassVar[str]
+    #: What else a message shows, between place and hint: a label for each attribute.
+    shown: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(
+        self, summary: str, *, op: str | None = None, location: str | None = None, hint: str | None = None
+    ) -> None:
+        self.summary = summary
+        self.op = op
+        self.location = location
+        self.hint = hint or self.default_hint
+        super().__init__(summary)
+
+    def __str__(self) -> str:
+        lines = [f"{self.op}: {self.summary}" if self.op else self.summary]
+        shown = {"at": "location", **self.shown, "hint": "hint"}
+        facts = {label: getattr(self, name) for label, name in shown.items()}
+        return "\n".join([*lines, *(f"  {label}: {fact}" for label, fact in facts.items() if fact is not None)])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.summary, {k: v for k, v in vars(self).items() if k != "summary"})
+
+
+def _rebuild(cls: type[ModuleError], summary: str, facts: dict[str, object]) -> ModuleError:
+    error = cls(summary)
+    vars(error).update(facts)
+    return error
+
+
+class SimulationError(ModuleError):
     """Base of all errors of the simulator.
 
     Attributes:
@@ -24,7 +65,10 @@ class SimulationError(Exception):
         related: another place that matters: ``"the DMA was started by tpu.enqueue_dma at file.py:9"``.
     """
 
-    default_hint: ClassVar[str] = "see help(mosaic_tpu.sim.simulate)"
+    default_hint = "see help(mosaic_tpu.sim.simulate)"
+    shown = MappingProxyType(
+        {"buffer": "buffer", "where": "device", "grid step": "step", "related": "related", "seed": "seed"}
+    )
 
     def __init__(
         self,
@@ -39,38 +83,12 @@ class SimulationError(Exception):
         seed: int | None = None,
         related: str | None = None,
     ) -> None:
-        self.summary = summary
-        self.op = op
-        self.location = location
-        self.hint = hint or self.default_hint
         self.buffer = buffer
         self.device = device
         self.step = step
         self.seed = seed
         self.related = related
-        super().__init__(summary)
-
-    def __str__(self) -> str:
-        lines = [f"{self.op}: {self.summary}" if self.op else self.summary]
-        facts = {
-            "at": self.location,
-            "buffer": self.buffer,
-            "where": self.device,
-            "grid step": self.step,
-            "related": self.related,
-            "seed": None if self.seed is None else str(self.seed),
-            "hint": self.hint,
-        }
-        return "\n".join([*lines, *(f"  {name}: {text}" for name, text in facts.items() if text is not None)])
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.summary, {k: v for k, v in vars(self).items() if k != "summary"})
-
-
-def _rebuild(cls: type[SimulationError], summary: str, facts: dict[str, object]) -> SimulationError:
-    error = cls(summary)
-    vars(error).update(facts)
-    return error
+        super().__init__(summary, op=op, location=location, hint=hint)
 
 
 class MissingJaxError(SimulationError, ImportError):

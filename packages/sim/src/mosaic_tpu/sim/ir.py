@@ -11,7 +11,7 @@
 """
 
 from mosaic_tpu.sim._compat import new_context as new_context
-from mosaic_tpu.sim._effects import root_of as root_of
+from mosaic_tpu.sim._effects import base_of as base_of
 from mosaic_tpu.sim._layout import Argument as Argument
 from mosaic_tpu.sim._layout import Layout as Layout
 from mosaic_tpu.sim._layout import Window as Window
@@ -23,6 +23,7 @@ from mosaic_tpu.sim._module import Operation as Operation
 from mosaic_tpu.sim._module import Value as Value
 from mosaic_tpu.sim._program import KernelCall as KernelCall
 from mosaic_tpu.sim._program import calls_of as calls_of
+from mosaic_tpu.sim._read import LoweredText as LoweredText
 from mosaic_tpu.sim._read import module_of as module_of
 from mosaic_tpu.sim._read import program_text as program_text
 from mosaic_tpu.sim._read import read as read
@@ -37,11 +38,13 @@ __all__ = [
     "Function",
     "KernelCall",
     "Layout",
+    "LoweredText",
     "Module",
     "Operation",
     "Type",
     "Value",
     "Window",
+    "base_of",
     "bits_of",
     "calls_of",
     "layout",
@@ -49,5 +52,4 @@ __all__ = [
     "new_context",
     "program_text",
     "read",
-    "root_of",
 ]

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from mosaic_tpu.aot._diagnose._cause import Cause
-from mosaic_tpu.aot.errors import DiskError, InternalCompilerError
+from mosaic_tpu.aot.errors import DiskError, FlagError, InternalCompilerError
 
 #: Where a crashed process says why, the best first.
 _FATAL: Final = (
@@ -18,6 +18,7 @@ _FATAL: Final = (
 )
 _PASS: Final = re.compile(r"mlir::tpu::\(anonymous namespace\)::(\w+?)Pass::runOnOperation")
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|ENOSPC")
+_FLAG: Final = re.compile(r"ERROR: (Unknown command line flag '.*|Illegal value '.*)")
 #: In this function the compiler aborts over a mask of which a reshape makes a column.
 _MASK: Final = "mlir::tpu::VectorLayout::tilesPerVreg"
 
@@ -26,6 +27,8 @@ def crashed(log: str, died: str) -> Cause:
     """The cause of a death: what the log says last of all, and in which of the compiler's passes."""
     if _FULL.search(log):
         return Cause(DiskError, f"the compiler could not write and ended ({died}): the disk is full")
+    if (flag := _FLAG.search(log)) is not None:
+        return Cause(FlagError, f"libtpu says: {flag[1].strip()}")
     said, found = fatal(log), _PASS.search(log)
     where = f" while it worked on {_words(found[1])}" if found else ""
     summary = f"the TPU compiler ended ({died}){where}" + (f": {said}" if said else "")

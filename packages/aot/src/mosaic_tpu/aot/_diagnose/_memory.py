@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from mosaic_tpu.aot._diagnose._cause import Cause
+from mosaic_tpu.aot._text import size
 from mosaic_tpu.aot.errors import (
     CompileError,
     ScopedVmemError,
@@ -39,7 +40,7 @@ def _one_allocation(raw: str) -> Cause | None:
     shape = _first(r"shape = '(\w+\[[\d,]*\])", raw)
     # A window's buffer is counted in bytes: its own text has the shape.
     what += f" ({shape})" if shape and not shape.startswith("u8[") and "(" not in what else ""
-    return Cause(error, f"{what} takes {mib(int(found[1]))}, and {space} has {mib(int(found[2]))}")
+    return Cause(error, f"{what} takes {size(int(found[1]))}, and {space} has {size(int(found[2]))}")
 
 
 def _scoped(raw: str) -> Cause | None:
@@ -51,8 +52,8 @@ def _scoped(raw: str) -> Cause | None:
     space, error = _SPACES.get(_first(r"memory space (\w+)", raw), ("VMEM", VmemError))
     if error is VmemError:
         more = f"give vmem_limit_bytes={_round_up(used)} or more, or take smaller blocks"
-        return Cause(ScopedVmemError, f"the kernel needs {mib(used)} of {space}, and its limit is {mib(limit)}", more)
-    return Cause(error, f"the kernel needs {mib(used)} of {space}, and its limit is {mib(limit)}")
+        return Cause(ScopedVmemError, f"the kernel needs {size(used)} of {space}, and its limit is {size(limit)}", more)
+    return Cause(error, f"the kernel needs {size(used)} of {space}, and its limit is {size(limit)}")
 
 
 def _whole(raw: str) -> Cause | None:
@@ -63,8 +64,8 @@ def _whole(raw: str) -> Cause | None:
     space, error = _SPACES.get(found[1], (found[1], CompileError))
     used, limit = _bytes(found[2], found[3]), _bytes(found[4], found[5])
     largest = re.search(rf"1\. Size: {_SIZE}[\s\S]*?Tag: ([^\n]*)", raw)
-    named = f"; the largest is {_buffer(largest[3])}, {mib(_bytes(largest[1], largest[2]))}" if largest else ""
-    return Cause(error, f"the kernel needs {mib(used)} of {space}, which has {mib(limit)}{named}")
+    named = f"; the largest is {_buffer(largest[3])}, {size(_bytes(largest[1], largest[2]))}" if largest else ""
+    return Cause(error, f"the kernel needs {size(used)} of {space}, which has {size(limit)}{named}")
 
 
 def _buffer(tag: str) -> str:
@@ -93,10 +94,3 @@ def _bytes(number: str, unit: str) -> int:
 def _round_up(size: int) -> int:
     """To whole MiB, and above what the compiler has rounded to hundredths of one."""
     return -(-(size + (1 << 14)) // (1 << 20)) * (1 << 20)
-
-
-def mib(size: int) -> str:
-    """Bytes for people: ``"1.5 MiB"``, below a tenth of one ``"2 KiB"``."""
-    if size < (1 << 20) // 10:
-        return f"{size / 1024:.4g} KiB"
-    return f"{size / (1 << 20):.6g} MiB" if size % (1 << 20) == 0 else f"{size / (1 << 20):.2f} MiB"

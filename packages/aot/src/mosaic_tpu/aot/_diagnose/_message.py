@@ -41,7 +41,6 @@ class Message:
     Attributes:
         raw: all of it.
         reason: the first thing said, in one line and without noise.
-        code: ``"E2003"`` if it has one, else empty.
         op: name of the op it is about, if it says one.
         op_text: that op as the compiler prints it; empty if it does not.
         operands: types of that op's operands, without the compiler's layouts.
@@ -51,7 +50,6 @@ class Message:
 
     raw: str
     reason: str
-    code: str
     op: str | None
     op_text: str
     operands: tuple[str, ...]
@@ -63,8 +61,7 @@ def read_message(raw: str) -> Message:
     """Take a refusal apart."""
     op_text = _op_text(raw)
     operands, results = signature(op_text)
-    code = re.search(r"\b(E\d{4}): ?\w+", raw)
-    return Message(raw, plain_reason(raw), code[1] if code else "", _op(raw), op_text, operands, results, location(raw))
+    return Message(raw, plain_reason(raw), _op(raw), op_text, operands, results, location(raw))
 
 
 # --- the reason ---------------------------------------------------------------------------------------------------

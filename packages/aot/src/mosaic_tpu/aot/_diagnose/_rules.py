@@ -178,6 +178,13 @@ _RULES = (
         "copy whole rows, or pad the last dimension to a multiple of 128 elements of 32 bits",
     ),
     _Rule(
+        r"window params for (\w+ \d+): E2002.*\n"
+        r"Operand of shape (\(.*?\)) has tiling (\(.*?\)), but its block shape (\(.*?\)) is not divisible",
+        DMAAlignmentError,
+        "the blocks {4} of {1}, an array {2}, are neither whole tiles of {3} nor all of its last two dimensions",
+        "take blocks whose last two dimensions are multiples of {3}, or the array's own",
+    ),
+    _Rule(
         r"E2002|MisalignedBlockAndTiling",
         DMAAlignmentError,
         hint="make the block's last two dimensions multiples of the tile (8 × 128 of 32 bits), or the array's own",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mosaic_tpu.aot._checks import check_limit
 from mosaic_tpu.aot._lint._registry import RULES, Issue, Rule
 from mosaic_tpu.aot._lint._report import Finding, LintReport
 from mosaic_tpu.aot._lint._subject import Subject, Unreadable, subjects_of
@@ -50,7 +51,8 @@ def lint(
         'unsupported-type'
     """
     generations = _generations(target)
-    subjects = subjects_of(source, vmem_limit_bytes)
+    check_limit(vmem_limit_bytes, "lint")
+    subjects = subjects_of(source, vmem_limit_bytes, "lint")
     findings = [f for subject in subjects for f in _findings(subject, generations)]
     return LintReport(tuple(s.name for s in subjects), tuple(g.name for g in generations), tuple(findings))
 
@@ -59,6 +61,8 @@ def _generations(target: str | Target | Sequence[str | Target] | None) -> list[G
     if target is None:
         return list(TARGETS.values())
     wanted = [target] if isinstance(target, str | Target) else target
+    if not isinstance(wanted, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TargetError(f"target is {target!r}", op="lint")
     if not wanted:
         raise TargetError("no target is given", op="lint")
     return list({(g := find_target(t).generation).name: g for t in wanted}.values())

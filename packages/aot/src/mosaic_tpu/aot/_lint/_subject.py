@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from mosaic_tpu.aot._lint._valid import checked
 from mosaic_tpu.aot._lint._values import Prover, prover_of
+from mosaic_tpu.aot._source import opened, outputs_of, readable
 from mosaic_tpu.aot.errors import SourceError
 from mosaic_tpu.sim import ir
 from mosaic_tpu.sim.errors import SimulationError
@@ -43,7 +44,7 @@ class Subject:
         """Roles and windows of the arguments."""
         if self.call is not None:
             return ir.layout(self.module, len(self.call.inputs), len(self.call.outputs))
-        made = len(self.module.call.outputs or ()) or 1
+        made = len(self.module.call.outputs or ()) or outputs_of(self.module) or 1
         return ir.layout(self.module, _operands(self.module) - made, made)
 
     @cached_property
@@ -115,24 +116,21 @@ def _operands(module: ir.Module) -> int:
     return len(arguments) - indices - attributes.integer("scratch_operands", 0) + dynamic
 
 
-def subjects_of(source: Any, vmem_limit_bytes: int | None = None) -> list[Subject | Unreadable]:
-    """The kernels of a source, checked for what the rules take for granted.
+def subjects_of(source: Any, vmem_limit_bytes: int | None, op: str) -> list[Subject | Unreadable]:
+    """The kernels of a source, checked for what the rules take for granted; ``op`` asks for them.
 
     Raises:
         SourceError: there is none, or it is a module that does not verify, or whose windows do not match.
     """
-    stablehlo = getattr(source, "stablehlo", None)
-    try:
-        text = stablehlo if isinstance(stablehlo, str) else ir.program_text(source)
-        if text is None or (text is not source and "tpu_custom_call" not in text):
+    source, text = opened(source, op)
+    with readable(op):
+        if text is None:
             module = ir.read(source)
             return [checked(Subject(module.name, module, None, vmem_limit_bytes))]
         calls = ir.calls_of(text)
-        names = getattr(source, "names", ()) if stablehlo is not None else ()
-        direct = len(calls) == 1 and len(re.findall(r"^ +%\S+ = ", text, re.MULTILINE)) <= 1 + _free(text)
-        return [_of_call(call, vmem_limit_bytes, direct, tuple(names)) for call in calls]
-    except SimulationError as error:
-        raise SourceError(error.summary, op="lint", location=error.location, hint=error.hint) from None
+    names = tuple(getattr(source, "names", ())) if text is getattr(source, "stablehlo", None) else ()
+    direct = len(calls) == 1 and len(re.findall(r"^ +%\S+ = ", text, re.MULTILINE)) <= 1 + _free(text)
+    return [_of_call(call, vmem_limit_bytes, direct, names) for call in calls]
 
 
 def _free(text: str) -> int:
@@ -147,10 +145,17 @@ def _of_call(call: ir.KernelCall, limit: int | None, direct: bool, names: tuple[
         return Unreadable(call.kernel_name or "kernel", error.summary, str(error.hint))
     if len(names) == len(module.names):
         module = replace(module, names=names)
-    said = cast("list[dict[str, Any]]", call.backend_config.get("scoped_memory_configs") or [])
-    limits = [int(entry["size"]) for entry in said if entry.get("memory_space") == _VMEM]
+    limits = list(_limits(call.backend_config.get("scoped_memory_configs")))
     name = call.kernel_name or module.name
     try:
         return checked(Subject(name, module, call, limit or (limits[0] if limits else None), direct))
     except SourceError as error:
         return Unreadable(name, error.summary, error.hint)
+
+
+def _limits(configs: Any) -> Iterator[int]:
+    """The VMEM that a call allows, if it says so in the form that Pallas writes."""
+    for entry in cast("list[Any]", configs) if isinstance(configs, list) else []:
+        said = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        if said.get("memory_space") == _VMEM and type(said.get("size")) is int:
+            yield said["size"]

@@ -1,8 +1,8 @@
 """Which generation has which op for which element type.
 
 Measured: each entry is a kernel of one op on 64×128 vectors (256×256 of a matmul), compiled for each generation with
-libtpu 0.0.50.1; ``python -m conformance.lint.measure`` compares the compiler at hand with the table. What is not in it
-was accepted, or was not measured. It holds for vectors: the scalar unit has ops of its own.
+libtpu 0.0.50.1; ``nox -s measure`` compares the compiler at hand with all of the table. What is not in it was
+accepted, or was not measured. It holds for vectors: the scalar unit has ops of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-ALL: Final = ("v4", "v5e", "v5p", "v6e", "tpu7x")
+from mosaic_tpu.aot.targets import TARGETS
+
+ALL: Final = tuple(TARGETS)
 _OLD: Final = ("v4", "v5e", "v5p")
 _V4: Final = ("v4",)
 
@@ -52,20 +54,25 @@ REFUSED: Final[Mapping[str, Refused]] = {
     "vector.extract": _never("bf16", *_F8, "i16", "i8", "i4"),
 }
 
-#: What the MXU multiplies, left by right, where the compiler accepts it; from the same measurement.
 _FLOATING: Final = ("f32", "bf16", *_F8)
 _WIDE: Final = ("f32", "bf16")
-MATMULS: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
-    "v4": frozenset((x, y) for x in _WIDE for y in (*_WIDE, "i8", "i4")),
-    **dict.fromkeys(
-        ("v5e", "v5p", "v6e"),
-        frozenset((x, y) for x in _FLOATING for y in _FLOATING)
-        | {(x, y) for x in _WIDE for y in ("i8", "i4")}
-        | {("i8", "i8"), ("i4", "i4")},
-    ),
-    "tpu7x": frozenset((x, y) for x in _FLOATING for y in _FLOATING)
-    | {(x, y) for x in _WIDE for y in ("i8", "i4")}
-    | {(x, y) for x in ("i32", "i8", "i4") for y in ("i32", "i8", "i4")} - {("i32", "i32")},
+_NARROW: Final = ("i32", "i8", "i4")
+_INTEGRAL: Final = ("i32", "i16", "i8", "i4")
+
+type Pairs = frozenset[tuple[str, str]]
+
+
+def _with_a_float(floats: tuple[str, ...], integers: tuple[str, ...]) -> Pairs:
+    """Every pair that has a float in it."""
+    both = (*floats, *integers)
+    return frozenset((x, y) for x in both for y in both if x in floats or y in floats)
+
+
+#: What the MXU multiplies, left by right, where the compiler accepts it; from the same measurement.
+MATMULS: Final[Mapping[str, Pairs]] = {
+    "v4": _with_a_float(_WIDE, _INTEGRAL),
+    **dict.fromkeys(("v5e", "v5p", "v6e"), _with_a_float(_FLOATING, _INTEGRAL) | {("i8", "i8"), ("i4", "i4")}),
+    "tpu7x": _with_a_float(_FLOATING, _NARROW) | {(x, y) for x in _NARROW for y in _NARROW if (x, y) != ("i32", "i32")},
 }
 #: Types that were measured; others are not judged, and f16 is by another rule.
 MEASURED: Final = (*_FLOATING, "i32", "i16", "i8", "i4")

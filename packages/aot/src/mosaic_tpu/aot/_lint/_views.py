@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from mosaic_tpu.sim import ir
-
-_VIEWS: Final = (
-    "tpu.memref_slice",
-    "tpu.memref_squeeze",
-    "tpu.memref_reshape",
-    "tpu.memref_bitcast",
-    "tpu.reinterpret_cast",
-    "tpu.erase_memref_layout",
-)
 
 
 @dataclass(frozen=True)
@@ -50,13 +40,6 @@ def view_of(ref: ir.Value) -> View | None:
     for dimension, offset in zip(inner.dimensions, op.segments()[1], strict=True):
         offsets[dimension] = (*offsets[dimension], offset)
     return View(inner.root, tuple(offsets), inner.dimensions)
-
-
-def base_of(ref: ir.Value) -> ir.Value:
-    """The argument or allocation behind a ref, whatever it went through."""
-    while ref.definition is not None and ref.definition.name in _VIEWS:
-        ref = ref.definition.operands[0]
-    return ref
 
 
 def text_of(ref: ir.Value) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from mosaic_tpu.aot._lint._registry import Issue, rule
 from mosaic_tpu.aot._lint._subject import Subject
 from mosaic_tpu.aot._lint._tiling import packing, tile_elements, tile_rows
-from mosaic_tpu.aot._lint._views import base_of, text_of, view_of
+from mosaic_tpu.aot._lint._views import text_of, view_of
 from mosaic_tpu.aot.targets import LANES
 from mosaic_tpu.sim import ir
 
@@ -91,7 +91,7 @@ def strided_access(subject: Subject) -> Iterator[Issue]:
     """
     for op in subject.ops(*STRIDED):
         ref = next(v for v in op.operands if v.type.kind == "memref")
-        base, strides = base_of(ref), op.attributes.integers("strides")
+        base, strides = ir.base_of(ref), op.attributes.integers("strides")
         if all(s == 1 for s in strides):
             continue
         indices = [v for v in op.operands if v.type.element == "index"]

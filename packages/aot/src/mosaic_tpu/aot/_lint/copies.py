@@ -112,6 +112,8 @@ def _rows(
     prover: Prover, offsets: tuple[ir.Value, ...], size: int, tile: int, packed: int, wide: bool
 ) -> tuple[str, str] | None:
     problem = _unaligned(prover, offsets, size, packed, "rows, which fill 32 bits")
+    if problem is not None and wide:  # whole tiles are what helps
+        return problem[0], _whole_tiles(tile)
     if problem is not None or not wide or size == ir.DYNAMIC:
         return problem
     start = prover.sum_of(offsets)
@@ -126,6 +128,12 @@ def _rows(
     where = "at a dynamic offset" if start is None else f"at row {start}"
     return (
         f"its {size} rows {where} are neither within a tile of {tile} rows nor whole tiles",
-        f"start on a multiple of {tile} rows and take a multiple of {tile}; say pl.multiple_of(offset, {tile}) of a "
-        "dynamic one; or slice a dimension before the last two",
+        _whole_tiles(tile),
+    )
+
+
+def _whole_tiles(rows: int) -> str:
+    return (
+        f"start on a multiple of {rows} rows and take a multiple of {rows}; say pl.multiple_of(offset, {rows}) of a "
+        "dynamic one; or slice a dimension before the last two"
     )

@@ -7,11 +7,13 @@ from typing import Final
 
 from mosaic_tpu.aot._lint._registry import Issue, rule
 from mosaic_tpu.aot._lint._subject import Subject
-from mosaic_tpu.aot._lint._support import MATMULS, MEASURED, REFUSED, is_native
+from mosaic_tpu.aot._lint._support import ALL, MATMULS, MEASURED, REFUSED, is_native
 from mosaic_tpu.aot.targets import Generation
 from mosaic_tpu.sim import ir
 
-_IOTA_REFUSED: Final = {"i16": ("v4", "v5e", "v5p")}
+#: Along rows, and along any dimension.
+_ROWS_REFUSED: Final = {"i16": ("v4", "v5e", "v5p")}
+_IOTA_REFUSED: Final = {"i4": ALL}
 _REMEDIES: Final = {
     "vector.extract": "cast the vector to 32 bits first",
     "arith.minui": "compare as signed numbers, or keep them below 2**31 and use minsi",
@@ -37,7 +39,8 @@ def _refused(op: ir.Operation) -> tuple[str, ...]:
     ):
         return ()  # whole registers are combined: not what was measured
     if op.name == "tpu.iota":
-        return _IOTA_REFUSED.get(type_.element, ()) if op.attributes.integers("dimensions") == (0,) else ()
+        along_rows = op.attributes.integers("dimensions") == (0,)
+        return _IOTA_REFUSED.get(type_.element) or (_ROWS_REFUSED.get(type_.element, ()) if along_rows else ())
     detail = op.attributes.keyword("kind")
     found = REFUSED.get(op.name) or REFUSED.get(f"{op.name}:{detail}") or {}
     return found.get(type_.element, ())
@@ -63,10 +66,13 @@ def _splat(value: ir.Value) -> str | None:
 def unsupported_type(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """An op on vectors of an element type for which this generation has no code.
 
-    The table was measured op by op, type by type; f16 is in no generation's vectors.
+    The table was measured op by op, type by type; f16 and elements of 64 bits are in no generation's vectors.
     """
     for op in subject.vectors:
-        if _has_f16(op):
+        if (wide := _of_64_bits(op)) is not None:
+            narrow = "f32" if wide == "f64" else "i32"
+            yield Issue(op, f"{wide} in a vector: no generation has elements of 64 bits", f"use {narrow}")
+        elif _has_f16(op):
             yield Issue(
                 op, "f16 in a vector or scalar: no generation computes in it", "use bf16 or f32; copies of f16 do work"
             )
@@ -77,6 +83,11 @@ def unsupported_type(subject: Subject, generation: Generation) -> Iterator[Issue
                 f"{op.name} on {type_.element} vectors has no code on this generation",
                 _REMEDIES.get(op.name, f"cast to {'f32' if type_.is_float else 'i32'} and back"),
             )
+
+
+def _of_64_bits(op: ir.Operation) -> str | None:
+    elements = (v.type.element for v in (*op.operands, *op.results) if v.type.kind == "vector")
+    return next((element for element in elements if element in ("f64", "i64")), None)
 
 
 def _has_f16(op: ir.Operation) -> bool:

@@ -9,15 +9,13 @@ from typing import Final
 from mosaic_tpu.aot._lint._registry import Issue, rule
 from mosaic_tpu.aot._lint._subject import Subject
 from mosaic_tpu.aot._lint._tiling import rounded
+from mosaic_tpu.aot._text import size
 from mosaic_tpu.aot._vmem import VmemBuffer, need_of
 from mosaic_tpu.aot.targets import LANES, Generation
 from mosaic_tpu.sim import ir
 
-_MIB: Final = 1 << 20
-_SEMAPHORES: Final = 512
-_MORE_SEMAPHORES_FROM: Final = 7
-#: Generations for which XLA puts arguments of the program into VMEM too.
-_PLACES_ALL_FROM: Final = 7
+#: Share of the limit from which what is not counted may exceed it.
+_NEARLY: Final = 0.9
 
 
 @rule("vmem-limit", per_generation=True)
@@ -30,17 +28,28 @@ def vmem_limit(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """
     need = need_of(subject)
     limit = need.limit(generation)
+    if need.total <= _NEARLY * limit:
+        return
     if need.total <= limit:
+        yield Issue(
+            None,
+            f"windows and scratch take {size(need.total)} of VMEM, of {size(limit)}: spilled registers and large "
+            "intermediate values come on top",
+            f"set vmem_limit_bytes above {need.total}" if limit < generation.vmem_bytes else "take smaller blocks",
+            "warning",
+        )
         return
     certain = sum(b.bytes for b in need.buffers if not _may_be_placed(b, subject, generation, limit))
     largest = max(need.buffers, key=lambda b: b.bytes)
     given = "vmem_limit_bytes" if subject.vmem_limit_bytes else "the default limit"
     yield Issue(
         None,
-        f"windows and scratch take {need.total / _MIB:.2f} MiB of VMEM, {given} is {limit / _MIB:.2f} MiB; "
-        f"{largest.name} takes most: {largest.bytes / _MIB:.2f} MiB in {largest.buffers} "
+        f"windows and scratch take {size(need.total)} of VMEM, {given} is {size(limit)}; "
+        f"{largest.name} takes most: {size(largest.bytes)} in {largest.buffers} "
         f"buffer{'s' if largest.buffers > 1 else ''}",
-        "raise vmem_limit_bytes" if need.total <= generation.vmem_bytes else "take smaller blocks or less scratch",
+        f"set vmem_limit_bytes to {need.total} or more"
+        if need.total <= generation.vmem_bytes
+        else "take smaller blocks or less scratch",
         "error" if certain > limit else "warning",
     )
 
@@ -50,7 +59,7 @@ def _may_be_placed(buffer: VmemBuffer, subject: Subject, generation: Generation,
     if buffer.role == "scratch":
         return False
     fits = buffer.array_bytes <= generation.vmem_bytes - limit
-    return buffer.narrow or not subject.direct or (generation.number >= _PLACES_ALL_FROM and fits)
+    return buffer.narrow or not subject.direct or (generation.places_arguments_in_vmem and fits)
 
 
 @rule("smem-limit", per_generation=True)
@@ -75,8 +84,9 @@ def semaphores(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """More semaphores than there is memory for: 512 words before tpu7x, of which the compiler takes some."""
     shapes = [a.type.shape for a in subject.layout.role("scratch") if a.type.is_semaphore]
     count = sum(math.prod(shape) for shape in shapes)
-    if count >= _SEMAPHORES and generation.number < _MORE_SEMAPHORES_FROM:
-        yield Issue(None, f"{count} semaphores, of less than {_SEMAPHORES}", "share semaphores among copies")
+    if generation.semaphores is not None and count >= generation.semaphores:
+        why = f"{count} semaphores, of less than {generation.semaphores}"
+        yield Issue(None, why, "share semaphores among copies")
 
 
 def _smem_bytes(type_: ir.Type) -> int:
@@ -84,6 +94,4 @@ def _smem_bytes(type_: ir.Type) -> int:
         return 0
     *lead, last = type_.shape
     words = rounded(last, LANES * max(1, 32 // type_.bits)) * type_.bits // 32
-    for size in lead:
-        words *= size
-    return words * 4
+    return words * math.prod(lead) * 4

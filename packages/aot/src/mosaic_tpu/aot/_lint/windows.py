@@ -99,7 +99,7 @@ def grid_range(subject: Subject, generation: Generation) -> Iterator[Issue]:
             outside = np.flatnonzero((index < 0) | (index >= count))
             if not outside.size:
                 continue
-            fixed = subject.prover.constant(indices[dimension]) is not None and generation.number < 7
+            fixed = generation.refuses_blocks_outside and subject.prover.constant(indices[dimension]) is not None
             step = tuple(int(n) for n in np.unravel_index(int(outside[0]), grid)) if grid else ()
             yield Issue(
                 None,

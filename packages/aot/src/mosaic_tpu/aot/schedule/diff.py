@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Final
 
+from mosaic_tpu.aot.errors import OptionError
 from mosaic_tpu.aot.schedule.metrics import Metric, metrics
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class ScheduleDiff:
         before: op and target of the first.
         after: op and target of the second.
         equal: whether all bundles are the same, comments stripped; names of registers count.
-        changed_bundles: addresses whose bundles differ. One bundle more moves all that follow.
+        changed_bundles: how many addresses have different bundles. One bundle more moves all that follow.
         first: the first of them.
         metrics: figures that differ.
     """
@@ -106,7 +107,22 @@ class ScheduleDiff:
 
 
 def diff(before: Schedule, after: Schedule) -> ScheduleDiff:
-    """Compare two schedules, bundle by bundle and figure by figure."""
+    """Compare two schedules, bundle by bundle and figure by figure.
+
+    Raises:
+        OptionError: one of both is no schedule.
+
+    Example:
+        >>> from mosaic_tpu import aot
+        >>> old, new = (aot.compile(k, "v6e", schedule=True).schedule for k in kernels)     # doctest: +SKIP
+        >>> print(aot.diff(old, new))                                                       # doctest: +SKIP
+    """
+    from mosaic_tpu.aot.schedule.schedule import Schedule
+
+    for given in (before, after):
+        if not isinstance(given, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            what = f"a {type(given).__name__} is no schedule"
+            raise OptionError(what, op="diff", hint="compile(…, schedule=True).schedule")
     changes = [change for change in _changes(before.text, after.text) if change.before != change.after]
     old, new = metrics(before), metrics(after)
     names = dict.fromkeys([*old, *new])

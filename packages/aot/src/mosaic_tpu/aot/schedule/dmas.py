@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _SPACES: Final = re.compile(r"(\w+?)[_-]to[_-](\w+)")
 _SIZE: Final = re.compile(r"\bsize_in_granules=(\S+?),?(?:\s|$)")
 _POINTER: Final = re.compile(r"\w+\.(hbm|vmem|smem|cmem)")
+_PLACED: Final = "inlined_call_operand.vmem"
+_INDEX: Final = re.compile(r"\bindex: (\d+)")
 _LOCAL_WAIT: Final = "dma.done.wait"
 _SYNCS: Final = re.compile(r"\bsrc_syncflagno=")
 
@@ -69,6 +71,12 @@ def read_windows(bundles: Sequence[Bundle]) -> dict[int, Window]:
     """The windows of the pipeline's copies, by address."""
     found = ((address, _window(instruction)) for address, instruction in _copies(bundles))
     return {address: window for address, window in found if window}
+
+
+def read_placed(bundles: Sequence[Bundle]) -> tuple[int, ...]:
+    """Operands that are in VMEM when the kernel begins."""
+    entry = (i for bundle in bundles for i in bundle.instructions if i.opcode == _PLACED)
+    return tuple(sorted(int(found[1]) for i in entry if (found := _INDEX.search(i.operands))))
 
 
 def read_dmas(bundles: Sequence[Bundle], kernel: Block, granule_bytes: int) -> tuple[DMA, ...]:

@@ -26,6 +26,7 @@ def metrics(schedule: Schedule) -> dict[str, Metric]:
         "VMEM bytes of spills": registers.vmem_bytes,
         "copies": len(schedule.dmas),
         "waits": schedule.waits,
+        "operands in VMEM": len(schedule.placed),
         "MXU cycles": schedule.mxu_cycles,
         "estimated cycles": schedule.estimate.cycles if schedule.estimate.trustworthy else None,
         **{f"vmatmul {matmul.dtype}": matmul.count for matmul in schedule.matmuls},

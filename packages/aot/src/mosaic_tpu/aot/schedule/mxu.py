@@ -16,8 +16,6 @@ _SUBLANES: Final = 8
 _WORD: Final = 32
 # Element types as they stand in an opcode: bf16, f32, s8, u4, f8e4m3fn, f8e4m3b11.
 _DTYPE: Final = re.compile(r"(?:bf|f|s|u)(\d+)(?:e\d+m\d+\w*)?")
-# Their names in `Generation.flops_per_second`, where they are faster than bf16.
-_FAMILIES: Final = {"s": "i", "u": "i"}
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,7 @@ def interval(dtype: str, generation: Generation) -> float:
 
     It follows from the peaks of `mosaic_tpu.aot.targets`: a type that has none of its own goes at the speed of bf16.
     """
-    family = _FAMILIES.get(dtype[0], dtype[0]) + str(_bits(dtype))
-    peaks = generation.flops_per_second
-    speedup = round(peaks.get(family, peaks["bf16"]) / peaks["bf16"])  # The peaks themselves are rounded.
+    speedup = round(generation.peak(dtype) / generation.peak("bf16"))  # The peaks themselves are rounded.
     return rows(dtype) / generation.mxu_rows_per_cycle / speedup
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mosaic_tpu.aot.schedule.allocations import Allocation, read_allocations, read_regions
 from mosaic_tpu.aot.schedule.blocks import Block, read_blocks, with_runs, with_work
 from mosaic_tpu.aot.schedule.bundles import Bundle, read_bundles, stripped
-from mosaic_tpu.aot.schedule.dmas import DMA, count_waits, read_dmas, read_windows
+from mosaic_tpu.aot.schedule.dmas import DMA, count_waits, read_dmas, read_placed, read_windows
 from mosaic_tpu.aot.schedule.estimate import Estimate, read_estimate
 from mosaic_tpu.aot.schedule.machine import VREG_BYTES, machine
 from mosaic_tpu.aot.schedule.mxu import Matmuls, count_matmuls, cycles_of_all, sum_matmuls
@@ -62,6 +62,7 @@ class Schedule:
         allocations: memory it holds.
         dmas: copies it starts.
         waits: waits for a copy.
+        placed: numbers of operands, results counted after them, that XLA put into VMEM: the kernel does not copy them.
         matmuls: vmatmul by element type.
         estimate: the compiler's own.
         utilization: slots of every bundle.
@@ -71,14 +72,15 @@ class Schedule:
     op: str
     target: Target
     bundles: int
-    kernel: Block
-    hot: Block
-    slots: tuple[SlotUse, ...]
-    registers: Registers
-    allocations: tuple[Allocation, ...]
-    dmas: tuple[DMA, ...]
+    kernel: Block = field(repr=False)
+    hot: Block = field(repr=False)
+    slots: tuple[SlotUse, ...] = field(repr=False)
+    registers: Registers = field(repr=False)
+    allocations: tuple[Allocation, ...] = field(repr=False)
+    dmas: tuple[DMA, ...] = field(repr=False)
     waits: int
-    matmuls: tuple[Matmuls, ...]
+    placed: tuple[int, ...]
+    matmuls: tuple[Matmuls, ...] = field(repr=False)
     estimate: Estimate
     utilization: Utilization = field(repr=False)
     text: str = field(repr=False)
@@ -132,6 +134,9 @@ class Schedule:
 
         return timeline(self)
 
+    def _repr_svg_(self) -> str:
+        return self.svg()  # what a notebook shows
+
 
 def read_schedule(dumps: Dumps, target: Target) -> Schedule:
     """The schedule of a kernel.
@@ -164,6 +169,7 @@ def read_schedule(dumps: Dumps, target: Target) -> Schedule:
         allocations=read_allocations(dumps.allocations),
         dmas=read_dmas(bundles, kernel, machine(generation).granule_bytes),
         waits=sum(waits.values()),
+        placed=read_placed(bundles),
         matmuls=matmuls,
         estimate=read_estimate(dumps.profile, kernel),
         utilization=utilization,

@@ -6,6 +6,7 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from mosaic_tpu.aot._text import size
 from mosaic_tpu.aot.schedule.estimate import ON_DATA
 from mosaic_tpu.aot.schedule.slots import FILL, SPILL
 
@@ -43,7 +44,15 @@ def _summary(schedule: Schedule) -> list[str]:
         f"  registers  {registers.spills} spills, {registers.fills} fills{scratch}; "
         f"scalar: {registers.scalar_spills} spills, {registers.scalar_fills} fills",
         f"  VMEM       {size(schedule.vmem_bytes)} in allocations",
+        *_placed(schedule.placed),
     ]
+
+
+def _placed(operands: tuple[int, ...]) -> list[str]:
+    if not operands:
+        return []
+    which = f"operand {operands[0]} is" if len(operands) == 1 else f"operands {', '.join(map(str, operands))} are"
+    return [f"             {which} there whole, without copies: XLA put them there; operands_in_hbm=True forbids it"]
 
 
 def _estimate(schedule: Schedule) -> str:
@@ -167,19 +176,6 @@ def _copy(alike: list[DMA], where: str) -> str:
 
 def _dims(numbers: Sequence[int]) -> str:
     return "×".join(map(str, numbers))
-
-
-def size(count: int) -> str:
-    """Bytes in a unit that fits.
-
-    Example:
-        >>> size(512), size(4096), size(3 << 20)
-        ('512 B', '4 KiB', '3 MiB')
-    """
-    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= factor:
-            return f"{count / factor:.4g} {unit}"
-    return f"{count} B"
 
 
 def _count(count: int | None, what: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
@@ -59,7 +59,7 @@ def unhold(x: Array, element: str) -> Array:
 
 
 def _same_bits(x: Array, dtype: np.dtype[Any]) -> Array:
-    return x.view(dtype) if isinstance(x, np.ndarray) else lax.bitcast_convert_type(x, dtype)
+    return cast("Array", x.view(dtype)) if isinstance(x, np.ndarray) else lax.bitcast_convert_type(x, dtype)
 
 
 def is_static(value: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from mosaic_tpu.sim._effects import base_of
 from mosaic_tpu.sim._module import Block, Module, Operation, Value
 from mosaic_tpu.sim._types import Type
 from mosaic_tpu.sim.errors import UnsupportedOpError
@@ -236,13 +237,6 @@ class Translation:
         flag = as_index(self.flag)
         first = both(condition, lax.eq(flag, np.int32(0)))
         self.flag = lax.select(first, np.int32(op.number + 1), flag)
-
-
-def base_of(memref: Value) -> Value:
-    """The memref that a view is a view of."""
-    while (made_by := memref.definition) is not None and made_by.name in RULES and RULES[made_by.name].view:
-        memref = made_by.operands[0]
-    return memref
 
 
 def check_supported(module: Module) -> None:
