@@ -1,8 +1,8 @@
 """`python -m conformance.tuning matmul ragged_paged_attention`: the tables that the zoo's defaults come from.
 
 Each entry is a shape that a served model has, on one generation. Ranked by estimates: see `mosaic_tpu.aot.tune`. An
-entry that is there already, of the same field, kernel and compiler, is kept: a run that was killed goes on where it
-stopped.
+entry that is there already, of the same search space, kernel and compiler, is kept: a run that was killed goes on where
+it stopped.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Task:
 
     Attributes:
         key: what it is found by.
-        configs: the field, the config that is taken without a table first.
+        configs: the search space, the config that is taken without a table first.
         scalars: the batch, for trip counts that depend on data.
     """
 
@@ -49,10 +49,10 @@ def matmuls() -> Iterator[Task]:
     """Products of Llama-3-8B with 1,024 tokens, up and down the MLP, and a square one."""
     for m, n, k in ((1024, 14336, 4096), (1024, 4096, 14336), (2048, 2048, 2048)):
         base = MatmulConfig(m=m, n=n, k=k, x_dtype=bf16, y_dtype=bf16, out_dtype=bf16)
-        field = aot.space(base, block_m=(256, 512), block_n=(512, 1024), block_k=(512, 1024))
+        space = aot.space(base, block_m=(256, 512), block_n=(512, 1024), block_k=(512, 1024))
         yield Task(
             {"m": m, "n": n, "k": k, "x_dtype": "bf16", "y_dtype": "bf16", "out_dtype": "bf16"},
-            [base, *(c for c in field if c != base)],
+            [base, *(c for c in space if c != base)],
         )
 
 
@@ -78,14 +78,14 @@ def attentions() -> Iterator[Task]:
                 num_queries_per_block=32,
                 sm_scale=128**-0.5,
             )
-            field = aot.space(
+            space = aot.space(
                 base,
                 num_kv_pages_per_block=[tokens // page_size for tokens in (128, 256, 512)],
                 num_queries_per_block=(16, 32, 64),
             )
             key = {"q_dtype": "bf16", "kv_dtype": "bf16", "num_q_heads": q_heads, "num_kv_heads": kv_heads,
                    "head_dim": 128, "page_size": page_size}  # fmt: skip
-            yield Task(key, [base, *(c for c in field if c != base)], batch(base))
+            yield Task(key, [base, *(c for c in space if c != base)], batch(base))
 
 
 def batch(cfg: RaggedPagedAttentionConfig) -> tuple[Any, ...]:
@@ -125,7 +125,7 @@ def summary(folder: Path = FOLDER) -> str:
 
 
 def _gain(entry: dict[str, Any]) -> str:
-    """Cycles of the config that is taken without a table, the first of the field, over the best's."""
+    """Cycles of the config that is taken without a table, the first of the search space, over the best's."""
     untuned = entry["trials"][0]["cycles"]
     return f"{untuned / entry['cycles']:.2f}" if untuned else "refused"
 

@@ -15,6 +15,7 @@ MAY_ENTER = {
     "sim": set(),
     "kernel": {"builder", "sim", "aot"},
     "aot": {"sim"},
+    "lift": {"builder", "sim", "kernel"},
     "zoo": {"builder", "kernel"},
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,8 +20,9 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from mosaic_tpu.aot import _table
+from mosaic_tpu.aot._identity import described, differing, identity, program_digest, shared
 from mosaic_tpu.aot._program import program_of
-from mosaic_tpu.aot._table import Table, described, differing, digest_of, identity, plain_key, shared
+from mosaic_tpu.aot._table import Table, plain_key
 from mosaic_tpu.aot.errors import OptionError
 
 from .conftest import DOUBLE, lowered
@@ -130,7 +133,7 @@ def made(lines: int = 0, file: str = "one.py", factor: float = 2.0, more: float 
 
 
 def digest(source: Any) -> str:
-    return digest_of(program_of(source))
+    return program_digest(program_of(source))
 
 
 def test_a_kernel_that_only_moved_is_the_same() -> None:
@@ -168,7 +171,7 @@ def test_every_part_of_an_op_counts(old: str, new: str) -> None:
 
 def entry(n: int = 0, **changes: Any) -> dict[str, Any]:
     trial = {"config": {"block": 8}, "cycles": 10.0, "refused": "", "stage": ""}
-    held = {"target": "v5e", "compiler": "1", "field": "f", "key": {"n": n}, "metric": "compiler", "why": ""}
+    held = {"target": "v5e", "compiler": "1", "digest": "f", "key": {"n": n}, "metric": "compiler", "why": ""}
     return {**held, "best": {"block": 8}, "cycles": 10.0, "trials": [trial], **changes}
 
 
@@ -183,7 +186,7 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
     other.put(entry(2))
     one.put(entry(3))
     assert [e["key"]["n"] for e in entries(file)] == [1, 2, 3]
-    assert one.find({"field": "f"}, {"n": 2}, 1) == entry(2)
+    assert one.find({"digest": "f"}, {"n": 2}, 1) == entry(2)
 
 
 def test_the_later_of_two_entries_for_the_same_stays(tmp_path: Path) -> None:
@@ -193,6 +196,27 @@ def test_the_later_of_two_entries_for_the_same_stays(tmp_path: Path) -> None:
     other.put(entry(cycles=2.0))
     other.put(entry(target="v6e"))
     assert [(e["target"], e["cycles"]) for e in entries(file)] == [("v5e", 2.0), ("v6e", 10.0)]
+
+
+def test_a_file_keeps_its_mode_and_a_new_one_gets_that_of_any_file(tmp_path: Path) -> None:
+    file, other = tmp_path / "table.json", tmp_path / "other"
+    other.touch()
+    Table(file, "k").put(entry(1))
+    assert file.stat().st_mode == other.stat().st_mode
+    for mode in (0o600, 0o664):
+        file.chmod(mode)
+        Table(file, "k").put(entry(2))
+        assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_heeds_the_umask(mask: int, mode: int, tmp_path: Path) -> None:
+    file, before = tmp_path / "table.json", os.umask(mask)
+    try:
+        Table(file, "k").put(entry())
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == mode
 
 
 def test_writers_take_turns(tmp_path: Path) -> None:
@@ -221,7 +245,7 @@ def test_a_link_to_a_table_stays_one(tmp_path: Path) -> None:
 
 def test_what_else_is_in_the_file_stays(tmp_path: Path) -> None:
     file = tmp_path / "table.json"
-    file.write_text(json.dumps({"schema": 2, "kernel": "k", "made": "by hand", "entries": [entry(1, note="x")]}))
+    file.write_text(json.dumps({"schema": 3, "kernel": "k", "made": "by hand", "entries": [entry(1, note="x")]}))
     Table(file, "k").put(entry(2))
     found = json.loads(file.read_text())
     assert found["made"] == "by hand"
@@ -259,7 +283,7 @@ WRONG: list[Callable[[], dict[str, Any]]] = [
     *(
         partial(entry, **{name: value})
         for name, value in [
-            ("target", None), ("compiler", 1), ("field", None), ("key", [1]), ("metric", "zzz"), ("metric", [1]),
+            ("target", None), ("compiler", 1), ("digest", None), ("key", [1]), ("metric", "zzz"), ("metric", [1]),
             ("why", None), ("best", 3), ("cycles", "fast"), ("cycles", True), ("trials", None), ("trials", []),
             ("trials", {}), ("trials", [3]), ("trials", [{}]),
         ]
@@ -277,16 +301,16 @@ WRONG: list[Callable[[], dict[str, Any]]] = [
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: json.dumps(wrong())[-60:])
 def test_a_damaged_entry_is_refused(wrong: Callable[[], dict[str, Any]], tmp_path: Path) -> None:
-    refuses(json.dumps({"schema": 2, "kernel": "k", "entries": [entry(), wrong()]}), tmp_path)
+    refuses(json.dumps({"schema": 3, "kernel": "k", "entries": [entry(), wrong()]}), tmp_path)
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        "", "[]", "{}", "3", "null", "[" * 100_000, '{"schema": 2, "kernel": "k"}', "\ud800",
-        '{"schema": 2, "kernel": "other", "entries": []}', '{"schema": 2, "kernel": "k", "entries": 3}',
-        '{"schema": 2, "kernel": "k", "entries": [3]}', '{"schema": 2, "kernel": "k", "entries": null}',
-        '{"schema": 2, "kernel": "k", "entries": [], "x": NaN}', '{"schema": 3, "kernel": "k", "entries": []}',
+        "", "[]", "{}", "3", "null", "[" * 100_000, '{"schema": 3, "kernel": "k"}', "\ud800",
+        '{"schema": 3, "kernel": "other", "entries": []}', '{"schema": 3, "kernel": "k", "entries": 3}',
+        '{"schema": 3, "kernel": "k", "entries": [3]}', '{"schema": 3, "kernel": "k", "entries": null}',
+        '{"schema": 3, "kernel": "k", "entries": [], "x": NaN}', '{"schema": 4, "kernel": "k", "entries": []}',
     ],
     ids=lambda content: repr(content[:40]),
 )  # fmt: skip
@@ -296,7 +320,7 @@ def test_a_file_that_holds_something_else_is_refused_and_kept(content: str, tmp_
 
 def test_a_table_of_an_older_version_says_so(tmp_path: Path) -> None:
     error = refuses('{"schema": 1, "kernel": "k", "entries": []}', tmp_path)
-    assert "it is of schema 1, and not 2" in str(error)
+    assert "it is of schema 1, and not 3" in str(error)
     assert error.hint == "delete it, or name another file"
 
 
@@ -320,17 +344,25 @@ def refuses(content: str, folder: Path) -> OptionError:
 )
 def test_a_sound_entry_is_read(good: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "table.json"
-    file.write_text(json.dumps({"schema": 2, "kernel": "k", "entries": [good]}))
-    assert Table(file, "k").find({"field": "f", "target": "v5e"}, {"n": 0}, 1) == good
+    file.write_text(json.dumps({"schema": 3, "kernel": "k", "entries": [good]}))
+    assert Table(file, "k").find({"digest": "f", "target": "v5e"}, {"n": 0}, 1) == good
 
 
 @pytest.mark.parametrize(
-    "asked", [({"field": "g"}, {"n": 0}, 1), ({"field": "f"}, {"n": 1}, 1), ({"field": "f"}, {"n": 0}, 2)], ids=str
+    "asked", [({"digest": "g"}, {"n": 0}, 1), ({"digest": "f"}, {"n": 1}, 1), ({"digest": "f"}, {"n": 0}, 2)], ids=str
 )
 def test_an_entry_for_something_else_is_not_used(asked: Any, tmp_path: Path) -> None:
     file = tmp_path / "table.json"
     Table(file, "k").put(entry())
     assert Table(file, "k").find(*asked) is None
+
+
+@pytest.mark.parametrize("metric", ["compiler", "counted", "measured"])
+def test_what_was_estimated_does_not_stand_for_what_is_measured(metric: str, tmp_path: Path) -> None:
+    file = tmp_path / "table.json"
+    Table(file, "k").put(entry(metric=metric))
+    found = {measured: Table(file, "k").find({}, {"n": 0}, 1, measured=measured) for measured in (False, True)}
+    assert [measured for measured, held in found.items() if held is not None] == [metric == "measured"]
 
 
 # --- files that cannot be ------------------------------------------------------------------------------------------

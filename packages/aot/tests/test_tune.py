@@ -18,14 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mosaic_tpu.aot import _measure, space, specialize, tune
+from mosaic_tpu.aot import _candidate, _compat, _compile, _measure, _space, _tune, space, specialize, tune
+from mosaic_tpu.aot._pool import Outcome
 from mosaic_tpu.aot._table import Table
+from mosaic_tpu.aot._worker import Answer
 from mosaic_tpu.aot.errors import (
     AotError,
     CompileTimeoutError,
     DiskError,
     DumpError,
     EstimateError,
+    InternalCompilerError,
     LayoutError,
     NoCompilerError,
     OptionError,
@@ -37,8 +40,6 @@ from .conftest import DOUBLE, doubled, multiplied
 from .test_work import blocked, counted_loop
 
 compiler = pytest.mark.usefixtures("needs_compiler")
-#: The module, whose name the package gives to its function.
-TUNE = sys.modules[tune.__module__]
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def test_a_space_without_configs_is_refused(base: Any, choices: dict[str, Any], 
         ({"scalars": None}, "scalars is None", "in the order"),
         ({"scalars": "abc"}, "scalars is 'abc'", "in the order"),
         ({"scalars": [[1, [2]]]}, "the scalars 0 are", "in the order"),
-        ({"scalars": {"n": None}}, "the scalars 'n' are None", "in the order"),
+        ({"scalars": {"n": None}}, "the scalars 'n' are no array of numbers: None", "in the order"),
+        ({"scalars": np.array(3)}, "scalars is array(3)", "in the order"),
         ({"scalars": {1: 2}}, "scalars has the names", "by name"),
         ({"timeout": float("nan")}, "timeout is nan", "seconds"),
         ({"timeout": 0}, "timeout is 0", "seconds"),
@@ -144,7 +146,7 @@ def test_a_space_without_configs_is_refused(base: Any, choices: dict[str, Any], 
 def test_an_option_of_the_wrong_kind_is_refused_before_anything_is_compiled(
     options: dict[str, Any], said: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TUNE, "compile_source", lambda *_, **__: pytest.fail("compiled"))
+    monkeypatch.setattr(_candidate, "compile_source", lambda *_, **__: pytest.fail("compiled"))
     given = {"kernel": Blocked(), "configs": [Config()], **options}
     with pytest.raises(OptionError) as error:
         tune(given.pop("kernel"), given.pop("configs"), "v6e", **given)
@@ -190,7 +192,7 @@ def test_who_refused_which_config_is_told() -> None:
     assert "refused by config: 1; block=128: not this one" in str(tuning)
 
 
-def test_a_field_without_an_estimate_has_no_best() -> None:
+def test_a_search_space_without_an_estimate_has_no_best() -> None:
     tuning = tune(Refusing(), [Config()], "v5e", measure=False)
     with pytest.raises(EstimateError, match="none of 1 configs"):
         _ = tuning.best
@@ -233,8 +235,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         timed.append(config.block)
         return 1e-6 * 512 / config.block
 
-    monkeypatch.setattr(TUNE, "tpu_generation", lambda: "v5e")
-    monkeypatch.setattr(TUNE, "measured", seconds)
+    monkeypatch.setattr(_tune, "tpu_generation", lambda: "v5e")
+    monkeypatch.setattr(_candidate, "measured", seconds)
     return timed
 
 
@@ -298,9 +300,10 @@ def test_a_config_whose_program_is_junk_ends_nothing(junk: Any, said: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "stage", "passing"),
+    ("error", "stage", "transient"),
     [
         (LayoutError("no layout"), "compiler", False),
+        (InternalCompilerError("an internal error"), "compiler", False),
         (CompileTimeoutError("no answer"), "compiler", True),
         (DiskError("no room"), "compiler", True),
         (DumpError("damaged"), "estimate", False),
@@ -311,13 +314,38 @@ def test_a_config_whose_program_is_junk_ends_nothing(junk: Any, said: str) -> No
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_wrong_with_one_config_is_told_of_it(
-    error: AotError, stage: str, passing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: AotError, stage: str, transient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TUNE, "compile_source", lambda *_, **__: failing(error)())
+    monkeypatch.setattr(_candidate, "compile_source", lambda *_, **__: failing(error)())
     (trial,) = tune(Blocked(), [Config()], "v5e", table=tmp_path / "t.json").trials
-    assert (trial.stage, trial.refused, trial.passing) == (stage, error.summary, passing)
+    assert (trial.stage, trial.refused, trial.transient) == (stage, error.summary, transient)
     # What another run may see otherwise is not kept.
-    assert (tmp_path / "t.json").exists() is not passing
+    assert (tmp_path / "t.json").exists() is not transient
+
+
+@compiler
+@pytest.mark.parametrize(
+    ("answer", "transient"),
+    [
+        (Answer("LLVM ERROR: no", died="SIGABRT"), False),
+        (Answer("", died="SIGSEGV"), False),
+        (Answer("INTERNAL: Mosaic failed to compile TPU kernel: Not implemented"), False),
+        (Answer("", died="SIGKILL"), True),  # the machine had no memory left
+        (Answer("", died="SIGTERM"), True),
+        (Answer("no module", died="exit code 1", started=False), True),
+        (Answer("", died="no answer within 120 s", timed_out=True, started=False), True),
+        (Answer("", died="no answer within 1 s", timed_out=True), True),
+        (Answer("No space left on device", died="SIGABRT"), True),
+    ],
+    ids=str,
+)
+def test_what_ended_the_compiler_from_outside_is_not_kept(
+    answer: Answer, transient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_compile._pool, "run", lambda *_: Outcome(answer, {}))
+    (trial,) = tune(Blocked(), [Config()], "v5e", table=tmp_path / "t.json").trials
+    assert (trial.stage, trial.transient) == ("compiler", transient)
+    assert (tmp_path / "t.json").exists() is not transient
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), NoCompilerError("not installed")], ids=repr)
@@ -325,7 +353,7 @@ def test_what_is_wrong_with_one_config_is_told_of_it(
 def test_what_is_no_config_s_fault_ends_it_all(
     error: BaseException, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TUNE, place, lambda *_, **__: failing(error)())
+    monkeypatch.setattr(_candidate, place, lambda *_, **__: failing(error)())
     with pytest.raises(type(error)):
         tune(Blocked(), [Config()], "v5e")
 
@@ -350,12 +378,12 @@ def twelve(config: Config) -> list[Any]:
 
 @compiler
 def test_why_the_compilers_estimates_would_not_do_is_printed_and_kept(tmp_path: Path) -> None:
-    field = space(Config(), block=(128, 512))
-    tuning = tune(Mixed(), field, "v6e", scalars=twelve, table=tmp_path / "t.json")
-    own = specialize(counted_loop(), "v6e", scalars=twelve(field[0])).compiler.why.removeprefix("not estimable: ")
+    configs = space(Config(), block=(128, 512))
+    tuning = tune(Mixed(), configs, "v6e", scalars=twelve, table=tmp_path / "t.json")
+    own = specialize(counted_loop(), "v6e", scalars=twelve(configs[0])).compiler.why.removeprefix("not estimable: ")
     assert (tuning.metric, tuning.why) == ("counted", f"block=128: {own}")
     assert str(tuning).splitlines()[1] == f"  not the compiler's estimate: block=128: {own}"
-    again = tune(Mixed(), field, "v6e", scalars=twelve, table=tmp_path / "t.json")
+    again = tune(Mixed(), configs, "v6e", scalars=twelve, table=tmp_path / "t.json")
     assert (again, again.trials) == (tuning, tuning.trials)
     assert json.loads((tmp_path / "t.json").read_text())["entries"][0]["why"] == tuning.why
 
@@ -365,46 +393,49 @@ def test_where_the_compilers_estimates_do_there_is_no_why() -> None:
     tuning = tune(Mixed(), [Config(block=512)], "v6e")
     assert tuning.why == ""
     assert "not the compiler's estimate" not in str(tuning)
-    # Of a field of which none can be trusted, the reason is nobody's own.
+    # Where none can be trusted, the reason is nobody's own.
     assert not tune(Counted(), [Config()], "v6e", scalars=twelve).why.startswith("block")
 
 
 @compiler
 def test_scalars_that_fit_no_config_are_the_callers_mistake_and_of_one_config_its_own() -> None:
-    field = space(Config(), block=(128, 512))
+    configs = space(Config(), block=(128, 512))
     with pytest.raises(OptionError, match="the kernel has 1"):
-        tune(Counted(), field, "v6e")
+        tune(Counted(), configs, "v6e")
     with pytest.raises(OptionError, match="not int32"):
-        tune(Counted(), field, "v6e", scalars=[np.array([1.5])])
-    tuning = tune(Counted(), field, "v6e", scalars=lambda config: twelve(config)[:1] or [np.zeros(2, np.int32)])
+        tune(Counted(), configs, "v6e", scalars=[np.array([1.5])])
+    tuning = tune(Counted(), configs, "v6e", scalars=lambda config: twelve(config)[:1] or [np.zeros(2, np.int32)])
     assert [t.stage for t in tuning.trials] == ["", "config"]
-    tuning = tune(Counted(), field, "v6e", scalars=lambda config: {128: twelve(config)}[config.block])
+    tuning = tune(Counted(), configs, "v6e", scalars=lambda config: {128: twelve(config)}[config.block])
     assert [(t.stage, t.refused) for t in tuning.trials] == [("", ""), ("config", "512")]
 
 
 @compiler
 def test_a_simulation_that_takes_too_long_may_do_better_another_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TUNE, "specialize", lambda *_, **__: failing(LimitError("too long"))())
+    monkeypatch.setattr(_candidate, "specialize", lambda *_, **__: failing(LimitError("too long"))())
     (trial,) = tune(Counted(), [Config()], "v6e", scalars=twelve).trials
-    assert (trial.stage, trial.passing) == ("estimate", True)
+    assert (trial.stage, trial.transient) == ("estimate", True)
 
 
 def test_the_examples_run() -> None:
-    assert doctest.testmod(TUNE).failed == 0
+    for module in (_space, _tune):
+        found = doctest.testmod(module)
+        assert found.attempted
+        assert not found.failed
 
 
 # --- the table -----------------------------------------------------------------------------------------------------
 
 
 def test_what_is_in_the_table_is_not_tuned_again(clock: list[int], tmp_path: Path) -> None:
-    field, file = space(Config(), block=(256, 512)), tmp_path / "table.json"
-    given: dict[str, Any] = {"configs": field, "target": "v5e", "table": file, "key": {"m": 512}}
+    configs, file = space(Config(), block=(256, 512)), tmp_path / "table.json"
+    given: dict[str, Any] = {"configs": configs, "target": "v5e", "table": file, "key": {"m": 512}}
     first = tune(Blocked(), **given)
     assert sorted(clock) == [256, 512]
     again = tune(Blocked(), **given)
     assert (again, again.trials, str(again)) == (first, first.trials, str(first))
     assert sorted(clock) == [256, 512]
-    for other in ({"configs": field[:1]}, {"configs": field[::-1]}, {"key": {"m": 1}}, {"scalars": [np.array(3)]}):
+    for other in ({"configs": configs[:1]}, {"configs": configs[::-1]}, {"key": {"m": 1}}, {"scalars": [np.array(3)]}):
         before = len(clock)
         tune(Blocked(), **given | other)
         assert len(clock) > before
@@ -416,14 +447,32 @@ def test_what_is_in_the_table_is_not_tuned_again(clock: list[int], tmp_path: Pat
 @compiler
 def test_each_generation_and_compiler_has_its_own_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, compiled = tmp_path / "table.json", []
-    real = TUNE.compile_source
-    monkeypatch.setattr(TUNE, "compile_source", lambda *a, **kw: (compiled.append(a[1]), real(*a, **kw))[1])
+    real = _candidate.compile_source
+    monkeypatch.setattr(_candidate, "compile_source", lambda *a, **kw: (compiled.append(a[1]), real(*a, **kw))[1])
     for target, times in (("v5e", 1), ("v5e", 1), ("v6e", 2), ("v5e", 2)):
         tune(Blocked(), [Config()], target, table=file)
         assert len(compiled) == times
-    monkeypatch.setattr(TUNE._compat, "compiler_version", lambda: "0.0.1")
-    monkeypatch.setattr(TUNE, "compile_source", lambda *_, **__: failing(LayoutError("not with this one"))())
+    monkeypatch.setattr(_compat, "compiler_version", lambda: "0.0.1")
+    monkeypatch.setattr(_candidate, "compile_source", lambda *_, **__: failing(LayoutError("not with this one"))())
     assert tune(Blocked(), [Config()], "v5e", table=file).trials[0].stage == "compiler"
+
+
+def test_what_was_measured_is_measured_again_with_another_compiler(
+    clock: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "t.json"
+    for version, times in (("1", 1), ("1", 1), ("2", 2)):
+        monkeypatch.setattr(_compat, "compiler_version", lambda version=version: version)
+        tune(Blocked(), [Config()], "v5e", table=file)
+        assert len(clock) == times
+    assert [(e["compiler"], e["metric"]) for e in json.loads(file.read_text())["entries"]] == [("2", "measured")]
+
+
+def test_what_was_measured_is_no_estimate(clock: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compat, "compiler_version", lambda: None)
+    tune(Blocked(), [Config()], "v5e", table=tmp_path / "t.json")
+    with pytest.raises(NoCompilerError):
+        tune(Blocked(), [Config()], "v5e", table=tmp_path / "t.json", measure=False)
 
 
 @dataclass(frozen=True)
@@ -578,11 +627,18 @@ def test_a_run_that_is_killed_goes_on_to_the_same_table(tmp_path: Path, monkeypa
     exec(RUN, {"DOUBLE": DOUBLE, "FILE": whole})
     monkeypatch.setenv("MOSAIC_TPU_CACHE", str(cache))
     script = f"DOUBLE, FILE = {DOUBLE!r}, {str(resumed)!r}{RUN}"
-    for answers in (1, 4, None):
+    deadline = time.monotonic() + 300
+    for answers in (1, 3, None):
         process = subprocess.Popen([sys.executable, "-c", script])
-        while process.poll() is None and (answers is None or len(list(cache.glob("*/*/*.gz"))) < answers):
-            time.sleep(0.002)
-        if answers is not None:
+        try:
+            while answers is not None and len(list(cache.glob("*/*/*.gz"))) < answers:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.002)
+            if answers is not None:
+                process.kill()
+            assert process.wait(deadline - time.monotonic()) == (0 if answers is None else -signal.SIGKILL)
+        finally:
             process.kill()
-        assert process.wait() == (0 if answers is None else -signal.SIGKILL)
+            process.wait()
     assert resumed.read_text() == whole.read_text()

@@ -13,13 +13,13 @@ from mosaic_tpu.aot._lint import LintReport as LintReport
 from mosaic_tpu.aot._lint import lint as lint
 from mosaic_tpu.aot._roofline import Roofline as Roofline
 from mosaic_tpu.aot._roofline import roofline as roofline
+from mosaic_tpu.aot._space import space as space
 from mosaic_tpu.aot._specialize import Segment as Segment
 from mosaic_tpu.aot._specialize import Specialized as Specialized
 from mosaic_tpu.aot._specialize import specialize as specialize
-from mosaic_tpu.aot._tune import Trial as Trial
-from mosaic_tpu.aot._tune import Tuning as Tuning
-from mosaic_tpu.aot._tune import space as space
 from mosaic_tpu.aot._tune import tune as tune
+from mosaic_tpu.aot._tuning import Trial as Trial
+from mosaic_tpu.aot._tuning import Tuning as Tuning
 from mosaic_tpu.aot._vmem import VmemNeed as VmemNeed
 from mosaic_tpu.aot._vmem import vmem_need as vmem_need
 from mosaic_tpu.aot._work import Work as Work

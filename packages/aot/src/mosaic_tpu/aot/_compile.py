@@ -74,7 +74,11 @@ class Compilation:
 
     @property
     def schedules(self) -> dict[str, Schedule]:
-        """The schedule of each kernel in the program, by the name of its HLO op."""
+        """The schedule of each kernel in the program, by the name of its HLO op.
+
+        Raises:
+            DumpError: its dumps cannot be read.
+        """
         return {name: read_schedule(dumps, self.target) for name, dumps in self.dumps.items()}
 
     @property
@@ -220,7 +224,7 @@ def run_jobs[T](jobs: Sequence[Callable[[], T]], workers: int | None, progress: 
     count = workers or min(2, os.cpu_count() or 1)
     results: list[T] = []
     with concurrent.futures.ThreadPoolExecutor(count) as threads:
-        batch = object()
+        batch = _pool.Batch()
         futures = [threads.submit(_in_batch, batch, job) for job in jobs]
         try:
             with Progress(len(jobs), what, sys.stderr, progress) as shown:
@@ -231,13 +235,13 @@ def run_jobs[T](jobs: Sequence[Callable[[], T]], workers: int | None, progress: 
         except BaseException:
             for future in futures:
                 future.cancel()
-            _pool.interrupt(batch)  # or the threads would wait for the compiler
+            batch.interrupt()  # or the threads would wait for the compiler
             raise
     return results
 
 
-def _in_batch[T](batch: object, job: Callable[[], T]) -> T:
-    with _pool.batch(batch):
+def _in_batch[T](batch: _pool.Batch, job: Callable[[], T]) -> T:
+    with _pool.within(batch):
         return job()
 
 
@@ -349,7 +353,9 @@ def _error(job: _Job, answer: Answer) -> CompileError | None:
     if not answer.started:
         why = f"the compiler's process did not start ({answer.died})"
         hint = "error.raw is what it said; is mosaic_tpu.aot importable in a new Python?"
-        return InternalCompilerError(why, op="compile", target=target, raw=answer.error, hint=hint)
+        unstarted = InternalCompilerError(why, op="compile", target=target, raw=answer.error, hint=hint)
+        unstarted.transient = True
+        return unstarted
     if answer.timed_out:
         return CompileTimeoutError(answer.died, op="compile", target=target, raw=answer.error, hint=_foreseen(job))
     if not answer.error and not answer.died:
@@ -358,7 +364,10 @@ def _error(job: _Job, answer: Answer) -> CompileError | None:
         modules = job.program.modules
     except SourceError:
         modules = []
-    return diagnose(answer.error, target=target, died=answer.died, locate=locator(modules))
+    error = diagnose(answer.error, target=target, died=answer.died, locate=locator(modules))
+    # What ended it from outside may not be there again; where the compiler ended by its own fault, it will again.
+    error.transient |= bool(answer.died) and not answer.crashed
+    return error
 
 
 def _foreseen(job: _Job) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from mosaic_tpu.sim import Report, ir, simulate
 
 #: Memories of arguments whose arrays XLA may place: those that windows are made of, and those given as they are.
 _PLACED: Final = ("any", "hbm", "vmem")
+
+type Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def only_kernel(program: Program) -> tuple[ir.KernelCall, ir.Module]:
@@ -69,18 +72,16 @@ def simulated(
     return found
 
 
-def scalar_values(
-    call: ir.KernelCall, module: ir.Module, scalars: Sequence[Any] | Mapping[str, Any]
-) -> list[np.ndarray[Any, np.dtype[Any]]]:
+def scalar_values(call: ir.KernelCall, module: ir.Module, scalars: Sequence[Any] | Mapping[str, Any]) -> list[Array]:
     """The scalar operands as arrays, in their order.
 
     Raises:
         OptionError: the scalars do not fit.
     """
     names = scalar_names(call, module)
-    made: list[np.ndarray[Any, np.dtype[Any]]] = []
-    for name, value, (shape, dtype) in zip(names, _values(scalars, names, module.name), call.inputs, strict=False):
-        array = _array(name, value, module.name)
+    made: list[Array] = []
+    given = _in_order(arrays_of(scalars, module.name), names, module.name)
+    for name, array, (shape, dtype) in zip(names, given, call.inputs, strict=False):
         fits = array.shape == shape and np.can_cast(array.dtype, dtype, "same_kind")
         if fits and not np.array_equal(array.astype(dtype), array):
             raise OptionError(
@@ -96,25 +97,46 @@ def scalar_values(
     return made
 
 
-def _array(name: str, value: Any, op: str) -> np.ndarray[Any, np.dtype[Any]]:
-    try:
-        return np.asarray(value)
-    except ValueError:  # rows of different lengths
-        what = f"the scalars {name!r} are no array: {value!r:.60}"
-        raise OptionError(what, op=op, hint="rows of one length") from None
+def arrays_of(scalars: Any, op: str) -> list[Array] | dict[str, Array]:
+    """Scalars as arrays, by their names where they have some, whatever kernel they are for.
 
-
-def _values(scalars: Sequence[Any] | Mapping[str, Any], names: list[str], op: str) -> list[Any]:
+    Raises:
+        OptionError: they are no arrays of numbers.
+    """
+    hint = "scalars=[array, …] in the order of the operands, or by name"
     if isinstance(scalars, Mapping):
-        if set(scalars) != set(names):
-            raise OptionError(f"scalars names {sorted(scalars)}", op=op, hint=f"the kernel has {', '.join(names)}")
-        return [scalars[name] for name in names]
-    if isinstance(scalars, str) or not isinstance(scalars, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise OptionError(f"scalars is {scalars!r:.60}", op=op, hint="scalars=[array, …], or by name")
-    if len(scalars) != len(names):
+        named = cast("Mapping[Any, Any]", scalars)
+        if not all(isinstance(name, str) for name in named):
+            raise OptionError(f"scalars has the names {list(named)!r:.60}", op=op, hint=hint)
+        return {name: _array(name, value, op) for name, value in named.items()}
+    if isinstance(scalars, str | bytes) or not isinstance(scalars, Sequence):
+        raise OptionError(f"scalars is {scalars!r:.60}", op=op, hint=hint)
+    return [_array(n, value, op) for n, value in enumerate(cast("Sequence[Any]", scalars))]
+
+
+def _array(name: str | int, value: Any, op: str) -> Array:
+    with contextlib.suppress(ValueError, TypeError):  # rows of different lengths
+        array = np.asarray(value)
+        if array.dtype.kind not in "OSUMm":
+            return array
+    what = f"the scalars {name!r} are no array of numbers: {value!r:.60}"
+    raise OptionError(what, op=op, hint="give arrays in the order of the operands, or by name, with rows of one length")
+
+
+def _in_order(arrays: list[Array] | dict[str, Array], names: list[str], op: str) -> list[Array]:
+    """The arrays in the order of the operands.
+
+    Raises:
+        OptionError: there are others than these, or not as many.
+    """
+    if isinstance(arrays, dict):
+        if set(arrays) != set(names):
+            raise OptionError(f"scalars names {sorted(arrays)}", op=op, hint=f"the kernel has {', '.join(names)}")
+        return [arrays[name] for name in names]
+    if len(arrays) != len(names):
         raise OptionError(
-            f"{len(scalars)} scalar operands are given, the kernel has {len(names)}",
+            f"{len(arrays)} scalar operands are given, the kernel has {len(names)}",
             op=op,
             hint=f"in this order: {', '.join(names)}" if names else "give none",
         )
-    return list(scalars)
+    return arrays

@@ -8,22 +8,22 @@ import dataclasses
 import errno
 import os
 import shutil
-import signal
 import tempfile
 import threading
 import time
 from collections.abc import Generator, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from mosaic_tpu.aot._worker import Answer, Worker
-from mosaic_tpu.aot.errors import DiskError, DumpError
+from mosaic_tpu.aot._worker import Answer, Worker, cannot_start
+from mosaic_tpu.aot.errors import DumpError
 from mosaic_tpu.aot.schedule import Dumps, find_dumps
 
 #: What a job leaves behind besides its answer: nothing, its bundles, or its bundles and the compiler's estimate.
 type Dump = Literal["", "bundles", "profile"]
-type Flags = Mapping[str, str | int | bool]
+type Flags = Mapping[str, str | int | float | bool]
 
 #: Processes that wait for work.
 _IDLE: Final = 4
@@ -60,12 +60,9 @@ def _once(job: dict[str, Any], flags: Flags, dump: Dump, timeout: float) -> Outc
     try:
         member = _POOL.take(_line(flags), dump)
     except OSError as error:
-        raise _cannot_start(error) from None
+        raise cannot_start(error) from None
     try:
         outcome = member.run(job, timeout)
-    except OSError as error:
-        _POOL.give(member, keep=False)
-        raise _cannot_start(error) from None
     except BaseException:
         _POOL.give(member, keep=False)
         raise
@@ -73,19 +70,26 @@ def _once(job: dict[str, Any], flags: Flags, dump: Dump, timeout: float) -> Outc
     return outcome
 
 
+class Batch:
+    """Jobs that belong together, and are interrupted together."""
+
+    def __init__(self) -> None:
+        self.interrupted = False
+
+    def interrupt(self) -> None:
+        """End every process that is at work for it, and begin no other: its jobs fail at once."""
+        _POOL.interrupt(self)
+
+
 @contextlib.contextmanager
-def batch(key: object) -> Generator[None]:
-    """What this thread runs belongs together, and can be interrupted together."""
-    _BATCH.key = key
+def within(batch: Batch) -> Generator[None]:
+    """What this thread runs belongs to a batch."""
+    outer: Batch | None = getattr(_THREAD, "batch", None)
+    _THREAD.batch = batch
     try:
         yield
     finally:
-        _BATCH.key = None
-
-
-def interrupt(key: object) -> None:
-    """End every process that is at work for a batch: its job fails at once."""
-    _POOL.interrupt(key)
+        _THREAD.batch = outer
 
 
 def close() -> None:
@@ -105,7 +109,7 @@ class _Member:
         self.line, self.dump, self.jobs = line, dump, 0
         self._folder = Path(tempfile.mkdtemp(prefix="mosaic-tpu-")) if dump else None
         self._worker = Worker(" ".join(filter(None, (line, self._dump_flags()))), str(self._folder or ""))
-        self.batch: object = None
+        self.batch: Batch | None = None
 
     def _dump_flags(self) -> str:
         if self._folder is None:
@@ -124,9 +128,8 @@ class _Member:
         self.jobs += 1
         if self._folder is None:
             return Outcome(self._worker.run(job, timeout), {})
-        self._folder.mkdir(exist_ok=True)  # others tidy up in there
-        for file in self._folder.iterdir():
-            file.unlink()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(exist_ok=True)
         answer = self._worker.run(job, timeout)
         if answer.crashed and _is_full(self._folder):  # the compiler only says that it could not write
             answer = dataclasses.replace(answer, error=f"{answer.error}\n{os.strerror(errno.ENOSPC)}")
@@ -137,11 +140,13 @@ class _Member:
         except DumpError:  # as where there is none
             return Outcome(answer, {})
 
+    @property
+    def killed(self) -> bool:
+        return self._worker.killed
+
     def kill(self) -> None:
-        """Have its job fail; who waits for it tidies up."""
-        if (pid := self._worker.pid) is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """Have its job fail."""
+        self._worker.kill()
 
     def end(self) -> None:
         self._worker.end()
@@ -151,27 +156,31 @@ class _Member:
 
 class _Pool:
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """In a fork: the processes are the parent's, and so may be who holds the lock."""
         self._lock = threading.Lock()
         self._idle: list[_Member] = []
         self._busy: list[_Member] = []
-        self._pid = os.getpid()
 
     def take(self, line: str, dump: Dump) -> _Member:
         """A warm process if there is one, else a new one."""
+        batch: Batch | None = getattr(_THREAD, "batch", None)
         with self._lock:
-            if self._pid != os.getpid():  # a fork: the processes are the parent's
-                self._pid, self._idle, self._busy = os.getpid(), [], []
+            if batch is not None and batch.interrupted:
+                raise CancelledError
             same = [member for member in self._idle if (member.line, member.dump) == (line, dump)]
             member = same[-1] if same else _Member(line, dump)
             if same:
                 self._idle.remove(member)
             self._busy.append(member)
-            member.batch = getattr(_BATCH, "key", None)
+            member.batch = batch
         return member
 
     def give(self, member: _Member, *, keep: bool) -> None:
         """Take a process back; the one that has waited longest ends when there are too many."""
-        keep = keep and member.jobs < _JOBS
+        keep = keep and member.jobs < _JOBS and not member.killed
         ended = [] if keep else [member]
         with self._lock:
             if member in self._busy:
@@ -183,28 +192,20 @@ class _Pool:
         for one in ended:
             one.end()
 
-    def interrupt(self, batch: object) -> None:
+    def interrupt(self, batch: Batch) -> None:
         """Kill those that work for a batch."""
         with self._lock:
-            busy = [member for member in self._busy if member.batch is batch and self._pid == os.getpid()]
-        for member in busy:
-            member.kill()
+            batch.interrupted = True
+            for member in self._busy:
+                if member.batch is batch:
+                    member.kill()
 
     def close(self) -> None:
         """End those that wait."""
         with self._lock:
             ended, self._idle = self._idle, []
-            ended = ended if self._pid == os.getpid() else []
         for member in ended:
             member.end()
-
-
-def _cannot_start(error: OSError) -> DiskError:
-    return DiskError(
-        f"the compiler's process cannot be started: {error.strerror or error}",
-        op="compile",
-        hint="is there a folder for temporary files (TMPDIR), with room, and memory for a process?",
-    )
 
 
 def _is_full(folder: Path) -> bool:
@@ -213,6 +214,7 @@ def _is_full(folder: Path) -> bool:
     return False
 
 
-_BATCH: Final = threading.local()
+_THREAD: Final = threading.local()
 _POOL: Final = _Pool()
 atexit.register(close)
+os.register_at_fork(after_in_child=_POOL.reset)

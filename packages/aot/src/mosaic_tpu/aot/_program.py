@@ -64,25 +64,26 @@ class Program:
         return any(call.has_communication for call in self.calls)
 
 
-def program_of(source: Any, inputs: Sequence[Any] | None = None, outputs: Sequence[Any] | None = None) -> Program:
+def program_of(
+    source: Any, inputs: Sequence[Any] | None = None, outputs: Sequence[Any] | None = None, *, op: str = "compile"
+) -> Program:
     """The program of a source.
 
     Args:
         source: what `opened` takes.
         inputs: shape and dtype of each operand, for a Mosaic module whose windows do not say them.
         outputs: shape and dtype of each result, likewise.
+        op: who asks.
 
     Raises:
         SourceError: there is no kernel in it, or too little is known of its call.
     """
-    source, text = opened(source, "compile")
+    source, text = opened(source, op)
     if text is None:
-        with readable("compile"):
+        with readable(op):
             return _around(source, inputs, outputs)
     if inputs is not None or outputs is not None:
-        raise SourceError(
-            "a program says itself what its operands are", op="compile", hint="leave inputs and outputs out"
-        )
+        raise SourceError("a program says itself what its operands are", op=op, hint="leave inputs and outputs out")
     program = Program(text)
     _ = program.modules  # damaged ones are refused here
     return program

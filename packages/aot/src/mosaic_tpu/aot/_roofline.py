@@ -140,7 +140,7 @@ def roofline(
     found = find_target(target)
     if cycles is not None and (not isinstance(cycles, int | float) or not cycles > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise OptionError(f"cycles is {cycles!r}", op="roofline", hint="an estimate, as specialize(…).cycles")
-    call, module = only_kernel(program_of(source))
+    call, module = only_kernel(program_of(source, op="roofline"))
     layout = layout_of(call, module)
     if scalars is not None:
         report = simulated(call, module, scalars)

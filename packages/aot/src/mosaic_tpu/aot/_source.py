@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Generator, Sequence
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mosaic_tpu.aot.errors import SourceError
 from mosaic_tpu.sim import ir
@@ -15,7 +13,6 @@ from mosaic_tpu.sim.errors import SimulationError
 
 _STORES: Final = ("vector.store", "tpu.vector_store", "tpu.strided_store", "memref.store", "tpu.store")
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_BYTECODE: Final = b"ML\xefR"
 
 
 def opened(source: Any, op: str) -> tuple[Any, str | None]:
@@ -31,9 +28,8 @@ def opened(source: Any, op: str) -> tuple[Any, str | None]:
     """
     if callable(getattr(source, "emit", None)) and callable(getattr(source, "lower", None)):
         raise SourceError("a Kernel has as many programs as configs", op=op, hint="give kernel.lower(cfg)")
-    named = isinstance(source, str) and "\n" not in source and source.endswith((".mlir", ".mlirbc"))
-    if named or isinstance(source, os.PathLike):
-        source = _contents(Path(cast("str | os.PathLike[str]", source)), op)
+    with readable(op):
+        source = ir.contents(source)
     if isinstance(source, str):
         if (wrong := _LONE_SURROGATE.search(source)) is not None:
             raise SourceError(f"the text holds {wrong[0]!r}, which is no character", op=op)
@@ -71,13 +67,3 @@ def _targets(op: ir.Operation) -> Sequence[ir.Value]:
         return op.segments()[2]
     refs = [v for v in op.operands if v.type.kind == "memref"] if op.name in _STORES else []
     return refs[:1]
-
-
-def _contents(path: Path, op: str) -> str | bytes:
-    try:
-        data = path.read_bytes()
-        return data if data.startswith(_BYTECODE) else data.decode()
-    except OSError as error:
-        raise SourceError(f"cannot read {path}: {error.strerror}", op=op, hint="give an existing file") from None
-    except UnicodeDecodeError:
-        raise SourceError(f"{path} is neither MLIR text nor bytecode", op=op) from None

@@ -27,9 +27,9 @@ class Stalls:
     """What the compiler's estimates hold besides bundles.
 
     Fitted to its estimates of matmuls and flash attentions of several block sizes on each generation (libtpu 0.0.50.1);
-    ``nox -s measure -- stalls`` fits them again and prints how far off they are: within 15 % for those kernels, and
-    within 17 % of 54 others for all that wait at least 26 times. With fewer waits a kernel's start and end weigh more:
-    there it was off by up to half. Nothing was measured on a TPU.
+    ``python -m conformance.measure stalls`` fits them again and prints how far off they are: within 15 % for those
+    kernels; of five others within 17 % for the three that wait 50 times or more, and by up to about half for the two
+    that wait 3 and 8 times. Nothing was measured on a TPU.
 
     Attributes:
         wait: cycles for each wait for a copy.
@@ -40,6 +40,17 @@ class Stalls:
     wait: float
     start: float
     hbm: float = 0.64
+
+    def cycles(self, issue: int, waits: int, memory: float, ideal: float) -> float:
+        """What a call takes: bundles, or copies where they take longer, and waits; never less than the roofline's.
+
+        Args:
+            issue: bundles issued.
+            waits: for a copy.
+            memory: cycles of HBM at its nominal bandwidth.
+            ideal: cycles of the roofline.
+        """
+        return max(max(issue, self.hbm * memory) + self.wait * waits + self.start, ideal)
 
 
 #: v4 and v5p are taken for v5e: the compiler makes no estimate for the one, and for the other nobody compared.
@@ -102,8 +113,7 @@ class Specialized:
         """The estimate: bundles, or copies where they take longer, and waits; never less than the roofline's."""
         stalls = _FITTED.get(self.target.generation.name, _FITTED["v5e"])
         ideal = Roofline(self.name, self.target, self.work)
-        busy = max(self.issue_cycles, stalls.hbm * ideal.memory_cycles)
-        return max(busy + stalls.wait * self.waits + stalls.start, ideal.ideal_cycles)
+        return stalls.cycles(self.issue_cycles, self.waits, ideal.memory_cycles, ideal.ideal_cycles)
 
     @property
     def roofline(self) -> Roofline:
@@ -177,9 +187,12 @@ def specialize(
 
     Raises:
         CompileError: the compiler refused the kernel.
+        DumpError: what it left of the schedule cannot be read.
         EstimateError: the loops of the schedule are not those of the kernel.
-        OptionError: the scalars do not fit.
+        NoCompilerError: libtpu is not installed.
+        OptionError: the scalars do not fit, or an option has a value outside its range.
         SourceError: there is not one kernel in the source.
+        TargetError: there is no such target.
         mosaic_tpu.sim.SimulationError: the simulator cannot run it with these scalars, or not within the time.
 
     Example:
@@ -187,7 +200,7 @@ def specialize(
         >>> lengths = [[17, 4096, 128, 1]]                                                # one entry a sequence
         >>> print(aot.specialize(lowered, "v6e", scalars=lengths))                        # doctest: +SKIP
     """
-    call, module = only_kernel(program_of(source))
+    call, module = only_kernel(program_of(source, op="specialize"))
     scalar_values(call, module, scalars)  # wrong ones are refused before the compiler is asked
     compiled: Compilation = compile_source(
         source,

@@ -15,6 +15,8 @@ import time
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
+from mosaic_tpu.aot.errors import DiskError
+
 # Keeps libtpu quiet and from looking for a TPU. Compiling needs none, so several workers may load it at a time.
 _ENVIRONMENT: Final = {
     "JAX_PLATFORMS": "cpu",
@@ -64,6 +66,15 @@ class _LostError(Exception):
         self.died, self.log, self.timed_out = died, log, timed_out
 
 
+def cannot_start(error: OSError) -> DiskError:
+    """The error for a process that the system does not give."""
+    return DiskError(
+        f"the compiler's process cannot be started: {error.strerror or error}",
+        op="compile",
+        hint="is there a folder for temporary files (TMPDIR), with room, and memory for a process?",
+    )
+
+
 class Worker:
     """A process that compiles, started at its first job, and again after it has died."""
 
@@ -71,6 +82,7 @@ class Worker:
         """`libtpu_args` goes to ``LIBTPU_INIT_ARGS``, which libtpu reads once a process; `dumps` ends with it."""
         self._environment = _ENVIRONMENT | {"LIBTPU_INIT_ARGS": libtpu_args, DUMPS: dumps}
         self._process: _Process | None = None
+        self.killed = False
 
     @property
     def pid(self) -> int | None:
@@ -93,6 +105,12 @@ class Worker:
             raise
         return Answer(answer["error"], seconds=answer["seconds"])
 
+    def kill(self) -> None:
+        """Have its job fail, from another thread; who waits for it tidies up."""
+        self.killed = True  # first: a process that is just being started looks at it afterwards
+        if (process := self._process) is not None:
+            process.popen.kill()
+
     def end(self) -> None:
         """End the process, if there is one."""
         if self._process:
@@ -103,7 +121,12 @@ class Worker:
         if self._process and self._process.popen.poll() is not None:
             self.end()  # It died between two jobs: no job's fault.
         if self._process is None:
-            self._process = _Process(self._environment)
+            try:
+                self._process = _Process(self._environment)
+            except OSError as error:
+                raise cannot_start(error) from None
+            if self.killed:
+                self._process.popen.kill()
             self._process.await_ready()
         return self._process
 

@@ -21,10 +21,13 @@ class AotError(ModuleError):
         hint: what to do next.
         target: the generation or topology it was compiled for.
         raw: what the compiler said in full; empty for what is not the compiler's.
+        transient: whether the same may do better another time: the compiler took too long, was killed from outside, for
+            want of memory for one, or did not start, or could not write.
     """
 
     default_hint = "see help(mosaic_tpu.aot.compile)"
     shown = MappingProxyType({"target": "target"})
+    transient: bool = False
 
     def __init__(
         self,
@@ -157,9 +160,11 @@ class CompileTimeoutError(CompileError, TimeoutError):
     """The compiler gave no answer in time."""
 
     default_hint = "raise timeout, or compile a smaller config"
+    transient = True
 
 
 class DiskError(CompileError, OSError):
     """The compiler or its cache could not write."""
 
     default_hint = "make room on the disk, or set MOSAIC_TPU_CACHE to a folder elsewhere"
+    transient = True

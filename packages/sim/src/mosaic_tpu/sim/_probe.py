@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import selectors
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from typing import Final
+from typing import IO, Final
 
 from mosaic_tpu.sim import _compat
 
 #: Seconds that MLIR may take for bytes.
 LIMIT: Final = 20.0
+_START_LIMIT: Final = 120.0
 
 #: All that MLIR does here with bytes. It loads `_compat` alone, by its path. Each job is two sizes and the bytes, each
 #: answer a size and what MLIR said, nothing if it can read them.
 _SCRIPT: Final = """
-import importlib.util, os, sys
+import importlib.util, os, signal, sys
 spec = importlib.util.spec_from_file_location("compat", sys.argv[1])
 compat = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(compat)
@@ -47,10 +50,12 @@ def said(data, debug):
 answers.write(b"ready\\n")
 answers.flush()
 while sizes := sys.stdin.buffer.read(16):
+    signal.alarm(int(sys.argv[2]))  # if nobody is left to end it
     data, debug = (sys.stdin.buffer.read(int.from_bytes(s, "little")) for s in (sizes[:8], sizes[8:]))
     text = said(data, debug).encode(errors="replace")
     answers.write(len(text).to_bytes(8, "little") + text)
     answers.flush()
+    signal.alarm(0)
 """
 
 
@@ -58,43 +63,71 @@ class CrashedError(Exception):
     """The process ended over the bytes."""
 
 
+class StartError(Exception):
+    """The process did not start: what it said."""
+
+
+class _LostError(Exception):
+    """The process had ended before it was given anything."""
+
+
 def refusal(data: bytes, debug_locations: bytes) -> str:
     """What MLIR says against bytes, empty if nothing.
 
     Raises:
         CrashedError: its parser crashed.
+        StartError: there is no such process.
         TimeoutError: it did not return within `LIMIT` seconds.
     """
-    with _LOCK:
-        process = _PROCESSES.pop(os.getpid(), None)
-        if process is None or process.popen.poll() is not None:
-            process = _Process()
+    with _STATE.lock:
         try:
-            said = process.ask(data, debug_locations)
-        except BaseException:
-            process.end()
-            raise
-        _PROCESSES[os.getpid()] = process
+            return _asked(data, debug_locations)
+        except _LostError:
+            return _asked(data, debug_locations)  # of a new one
+
+
+def _asked(data: bytes, debug_locations: bytes) -> str:
+    process, _STATE.process = _STATE.process or _Process(), None
+    try:
+        said = process.ask(data, debug_locations)
+    except BaseException:
+        process.end()
+        raise
+    _STATE.process = process
     return said
 
 
 class _Process:
     def __init__(self) -> None:
-        self.popen = subprocess.Popen(
-            [sys.executable, "-c", _SCRIPT, str(_compat.__file__)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            start_new_session=True,  # an interrupt is the caller's to handle
-        )
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        try:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-c", _SCRIPT, str(_compat.__file__), str(math.ceil(LIMIT) + 1)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                start_new_session=True,  # an interrupt is the caller's to handle
+            )
+        except OSError as error:
+            self._said.close()
+            raise StartError(str(error)) from None
         self._out = self.popen.stdout
         self._received = b""
         try:
-            self._read(len(b"ready\n"), time.monotonic() + 6 * LIMIT)
+            self._read(len(b"ready\n"), time.monotonic() + _START_LIMIT)
+        except (CrashedError, TimeoutError) as error:
+            said = self._last_line() or f"nothing in {_START_LIMIT:.0f} s" * isinstance(error, TimeoutError)
+            self.end()
+            raise StartError(said or f"exit code {self.popen.returncode}") from None
         except BaseException:
             self.end()
             raise
+
+    def _last_line(self) -> str:
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
 
     def ask(self, data: bytes, debug_locations: bytes) -> str:
         assert self.popen.stdin is not None
@@ -103,8 +136,8 @@ class _Process:
         try:
             self.popen.stdin.write(sizes + data + debug_locations)
             self.popen.stdin.flush()
-        except BrokenPipeError:
-            raise CrashedError from None
+        except BrokenPipeError:  # it reads all of them before MLIR does
+            raise _LostError from None
         size = int.from_bytes(self._read(8, deadline), "little")
         return self._read(size, deadline).decode(errors="replace")
 
@@ -125,19 +158,31 @@ class _Process:
     def end(self) -> None:
         self.popen.kill()
         self.popen.wait()
-        for pipe in (self.popen.stdin, self.popen.stdout):
+        for pipe in (self.popen.stdin, self.popen.stdout, self._said):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
 
-_LOCK: Final = threading.Lock()
-#: By the process that asks: one that was forked must not share it.
-_PROCESSES: Final[dict[int, _Process]] = {}
+class _State:
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """In a fork: the process is the parent's, and so may be who holds the lock."""
+        self.lock = threading.Lock()
+        self.process: _Process | None = None
+
+
+_STATE: Final = _State()
 
 
 @atexit.register
-def _close() -> None:
-    process = _PROCESSES.pop(os.getpid(), None)
-    if process is not None:
-        process.end()
+def close() -> None:
+    """End the process."""
+    if _STATE.process is not None:
+        _STATE.process.end()
+        _STATE.process = None
+
+
+os.register_at_fork(after_in_child=_STATE.reset)

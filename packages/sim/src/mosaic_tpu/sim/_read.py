@@ -16,8 +16,10 @@ from mosaic_tpu.sim.errors import InternalError, ModuleFormatError, SimulationEr
 
 #: How deep brackets may be nested in text: MLIR's parser calls itself for each, and overflows the stack in the end.
 _DEEPEST: Final = 1000
-#: An op of a program; a Mosaic module may have the word in its names.
-_STABLEHLO: Final = re.compile(r"\bstablehlo\.[a-z]")
+_SUFFIXES: Final = (".mlir", ".mlirbc")
+#: An op of a program. A Mosaic module may have the word in its names, its strings and its comments.
+_STABLEHLO: Final = re.compile(r"(?<![@%#!$.\w])stablehlo\.[a-z]")
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*')
 _MAGIC: Final = b"ML\xefR"
 _TRUSTED: Final[set[bytes]] = set()
 #: Modules of programs, so that a program that runs again reads nothing.
@@ -53,18 +55,13 @@ def read(source: Any, debug_locations: bytes | None = None) -> Module:
         >>> read(text).name
         'double'
     """
+    source = contents(source)
     if isinstance(source, Module):
         return source
-    if isinstance(source, os.PathLike):
-        return _read_file(Path(cast("os.PathLike[str]", source)))
     if isinstance(source, bytes | bytearray | memoryview):
         return _read_bytes(bytes(cast("bytes", source)), debug_locations)
     if isinstance(source, str):
-        if program_text(source) is not None:
-            return _read_program(source)
-        if "\n" not in source and source.endswith((".mlir", ".mlirbc")):
-            return _read_file(Path(source))
-        return _read_text(source, debug_locations)
+        return _read_text(source, debug_locations) if program_text(source) is None else _read_program(source)
     if hasattr(source, "body") and isinstance(source.body, bytes):
         return _read_lowered(source)
     if isinstance(source, _compat.open_ir.Module):
@@ -85,6 +82,27 @@ def _hint(source: Any) -> str:
     return ModuleFormatError.default_hint
 
 
+def contents(source: Any) -> Any:
+    """A source as it is, and of the name of a file, what is in it: text, or bytecode.
+
+    Raises:
+        ModuleFormatError: the file cannot be read, or holds neither.
+    """
+    named = isinstance(source, str) and "\n" not in source and source.endswith(_SUFFIXES)
+    if not named and not isinstance(source, os.PathLike):
+        return source
+    path = Path(cast("str | os.PathLike[str]", source))
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:  # a zero in its name is a ValueError
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ModuleFormatError(f"cannot read {path}: {why}", op="read", hint="give an existing file") from None
+    try:
+        return data if data.startswith(_MAGIC) else data.decode()
+    except UnicodeDecodeError:
+        raise ModuleFormatError(f"{path} is neither MLIR text nor bytecode", op="read") from None
+
+
 class LoweredText(str):
     """The text of a program that JAX lowered in this process: the bodies in it need no look from outside."""
 
@@ -94,7 +112,8 @@ class LoweredText(str):
 def program_text(source: Any) -> str | None:
     """The text of a lowered JAX function, of a `jax.stages.Lowered` or a `jax.export.Exported`; else nothing."""
     if isinstance(source, str):
-        return source if _STABLEHLO.search(source) else None
+        maybe = _STABLEHLO.search(source) is not None
+        return source if maybe and _STABLEHLO.search(_QUOTED.sub("", source)) else None
     if isinstance(source, Module) or hasattr(source, "body"):
         return None
     lowered, exported = getattr(source, "as_text", None), getattr(source, "mlir_module", None)
@@ -103,21 +122,6 @@ def program_text(source: Any) -> str | None:
     if not isinstance(text, str):
         return None
     return LoweredText(text) if callable(lowered) else text
-
-
-def _read_file(path: Path) -> Module:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ModuleFormatError(
-            f"cannot read {path}: {error.strerror}", op="read", hint="give an existing file"
-        ) from None
-    if data.startswith(_MAGIC):
-        return _read_bytes(data, None)
-    try:
-        return read(data.decode())
-    except UnicodeDecodeError:
-        raise ModuleFormatError(f"{path} is neither MLIR text nor bytecode", op="read") from None
 
 
 def _read_bytes(data: bytes, debug_locations: bytes | None) -> Module:
@@ -146,6 +150,11 @@ def _try_elsewhere(data: bytes, debug_locations: bytes) -> None:
     except TimeoutError:
         raise ModuleFormatError(
             f"MLIR's parser did not end within {_probe.LIMIT:.0f} s: the bytes are damaged", op="read"
+        ) from None
+    except _probe.StartError as error:
+        hint = "is sys.executable a Python that has jaxlib?"
+        raise InternalError(
+            f"the process that reads bytes first did not start: {error}", op="read", hint=hint
         ) from None
     except _probe.CrashedError:
         raise ModuleFormatError("MLIR's parser crashed on these bytes: they are damaged", op="read") from None

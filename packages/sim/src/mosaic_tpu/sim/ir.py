@@ -24,6 +24,7 @@ from mosaic_tpu.sim._module import Value as Value
 from mosaic_tpu.sim._program import KernelCall as KernelCall
 from mosaic_tpu.sim._program import calls_of as calls_of
 from mosaic_tpu.sim._read import LoweredText as LoweredText
+from mosaic_tpu.sim._read import contents as contents
 from mosaic_tpu.sim._read import module_of as module_of
 from mosaic_tpu.sim._read import program_text as program_text
 from mosaic_tpu.sim._read import read as read
@@ -47,6 +48,7 @@ __all__ = [
     "base_of",
     "bits_of",
     "calls_of",
+    "contents",
     "layout",
     "module_of",
     "new_context",
