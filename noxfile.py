@@ -149,6 +149,15 @@ def tune(session):
     session.run("python", "-m", "conformance.tuning", *session.posargs, env=NO_TPU)
 
 
+@shared_session(name="cheat-sheet")
+def cheat_sheet(session):
+    """docs/cheat-sheet.md: what the pairs of micro-kernels emit, on the newest JAX and on the oldest we support."""
+    install(session, OLDEST_JAX, groups=["conformance"])
+    session.run("python", "-m", "conformance.cheat_sheet", *session.posargs, env=NO_TPU)
+    session.install("--upgrade", NEWEST_JAX)
+    session.run("python", "-m", "conformance.cheat_sheet", *session.posargs, env=NO_TPU)
+
+
 @shared_session
 def measure(session):
     """What aot knows of the TPU compiler by measuring it: its tables against the compiler that is installed."""

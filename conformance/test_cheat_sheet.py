@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
+import jax
 import pytest
+from jax.experimental import pallas as pl
 
+from conformance import cheat_sheet
 from conformance.cases.cheat_sheet import GUIDE_ROWS, PAIRS
 from conformance.cases.cheat_sheet.pairs import Pair, Pairs, out, smem, vmem
 from conformance.conftest import Record
@@ -16,19 +19,34 @@ from mosaic_tpu.builder import f32, i32, registry
 IDIOMS = [name for name, spec in registry().items() if spec.is_idiom]
 
 
-def compared(pair: Pair) -> tuple[levels.Result, levels.Level]:
-    """What a pair reaches, and what it has to."""
+FOUND = cheat_sheet.load()
+
+
+def compared(pair: Pair) -> tuple[levels.Result, levels.Level, pallas.PallasCall]:
+    """What a pair reaches, what it has to, and our call."""
     call, arrays = pair.pallas_call()
-    theirs = pallas.lower(call, *arrays)
-    ours = pallas.lower(pair.our_call(), *arrays)
-    return levels.compare(ours, theirs), levels.required_level(theirs)
+    with pl.enable_debug_checks(pair.debug_checks):
+        theirs = pallas.lower(call, *arrays, tpu_version=pair.tpu_version)
+    ours = cheat_sheet.lower(pair, arrays)
+    return levels.compare(ours, theirs), levels.required_level(theirs), ours
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.id)
 def test_a_pair_has_one_body(pair: Pair, record: Record) -> None:
-    result, required = compared(pair)
+    result, required, ours = compared(pair)
     record("cheat-sheet", row=pair.row or f"({pair.topic})", pair=pair.id, dtype=pair.dtype, level=result.level.value)
     assert result.level.reaches(required), f"{pair.pallas_text}\n≠\n{pair.ours_text}\n{result.detail}"
+    known = FOUND.get(jax.__version__, {}).get(pair.id)
+    assert known == (cheat_sheet.emitted(pair, ours), pair.dtype), "the cheat-sheet is stale: nox -s cheat-sheet"
+
+
+def test_the_cheat_sheet_has_every_pair_and_no_other() -> None:
+    assert list(FOUND[jax.__version__]) == [pair.id for pair in PAIRS]
+
+
+def test_the_cheat_sheet_is_what_the_pairs_make() -> None:
+    if jax.__version__ == list(FOUND)[-1]:  # an older JAX may lack pairs
+        assert cheat_sheet.PAGE.read_text(encoding="utf-8") == cheat_sheet.page(PAIRS, FOUND)
 
 
 def test_ids_are_unique() -> None:
@@ -88,7 +106,7 @@ PLANTED.refs("another-index", "o[0] = s[1]", "o[0] = s[2]", s=smem(i32), o=out(i
 
 @pytest.mark.parametrize("pair", PLANTED, ids=lambda pair: pair.id)
 def test_a_planted_difference_is_seen(pair: Pair) -> None:
-    result, required = compared(pair)
+    result, required, _ = compared(pair)
     assert not result.level.reaches(required)
     assert result.detail
 

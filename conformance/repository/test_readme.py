@@ -25,8 +25,9 @@ def test_two_commands_do_all_the_set_up() -> None:
 
 def test_every_session_that_a_document_names_exists() -> None:
     documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / ".ci/run", *ROOT.glob(".github/workflows/*.yml")]
-    named = {name for file in documents for name in re.findall(r"nox -s ([a-z]+)", file.read_text(encoding="utf-8"))}
-    sessions = set(re.findall(r"^@\w*[._]?session.*\ndef (\w+)\(", NOXFILE, re.MULTILINE))
+    named = {name for file in documents for name in re.findall(r"nox -s ([a-z-]+)", file.read_text(encoding="utf-8"))}
+    functions = re.findall(r"^@\w*[._]?session.*\ndef (\w+)\(", NOXFILE, re.MULTILINE)
+    sessions = {name.replace("_", "-") for name in functions}
     assert {"demo", "tests", "conformance", "lint", "types", "bench", "build"} <= sessions
     assert named <= sessions
 

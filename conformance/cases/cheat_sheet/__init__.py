@@ -16,36 +16,55 @@ from __future__ import annotations
 
 from typing import Final
 
-from conformance.cases.cheat_sheet import control, dma, elementwise, guide, refs, shapes, windows
+from conformance.cases.cheat_sheet import (
+    activations,
+    control,
+    debug,
+    dma,
+    elementwise,
+    guide,
+    loops,
+    math,
+    movement,
+    mxu,
+    numeric,
+    pipelines,
+    products,
+    random,
+    reductions,
+    refs,
+    reports,
+    shapes,
+    windows,
+)
 from conformance.cases.cheat_sheet.pairs import Pair
+from conformance.cases.cheat_sheet.zig import GUIDE
 
 #: The guide's cheat-sheet, its Python column, in its order.
-GUIDE_ROWS: Final = (
-    "pl.program_id(0)",
-    "cu_seqlens[i]",
-    "lax.div(a, b)",
-    "lax.rem(a, b)",
-    "jnp.arange(N, dtype=jnp.int32)",
-    "o_k < KEY_DIM",
-    "mask_k[:, None] & mask_v[None, :]",
-    "jnp.where(mask, x, 0.0)",
-    "q_ref[0, t, h, :].astype(jnp.float32)",
-    "q_ref[0, t, h, :] = b_o.astype(o_ref.dtype)",
-    "jnp.sqrt(jnp.sum(b_q * b_q) + 1e-6)",
-    "jnp.exp(b_g)",
-    "jnp.sum(b_h * b_k[:, None], axis=0)",
-    "b_h * jnp.exp(b_g) (broadcast to <BK,BV>)",
-    "b_beta * (b_v - predicted_v)",
-    "lax.fori_loop(0, T, body, init)",
-    "if cond: …",
-    "if cond: x = a else: x = b",
-    "while cond:",
-    "pltpu.MemorySpace.SMEM",
-    "pl.BlockSpec(memory_space=…) (trivial window)",
-    "pl.BlockSpec(block_shape=(BM, BK), …)",
-    "pl.BlockSpec(..., pipeline_mode=Buffered(2))",
-)
+GUIDE_ROWS: Final = tuple(GUIDE)
 
 PAIRS: Final[tuple[Pair, ...]] = tuple(
-    pair for module in (guide, elementwise, shapes, refs, control, dma, windows) for pair in module.PAIRS
+    pair
+    for module in (
+        guide,
+        elementwise,
+        math,
+        activations,
+        numeric,
+        shapes,
+        reductions,
+        products,
+        movement,
+        refs,
+        random,
+        control,
+        loops,
+        pipelines,
+        dma,
+        mxu,
+        debug,
+        reports,
+        windows,
+    )
+    for pair in module.PAIRS
 )

@@ -254,3 +254,16 @@ class barrier:
         b.pallas.semaphore_signal(barrier, 1, device_id=n[0])
         b.pallas.semaphore_wait(barrier, 1)
         o[0] = 1
+
+
+@PAIRS.add(s=smem(i32), h=anywhere(f32, (2, 8, 128)), o=out(f32, (2, 8, 128)), uses=("at", "sync_copy"))
+class copy_synchronous:
+    def pallas(s, h, o):
+        pltpu.sync_copy(h, o)
+        pltpu.sync_copy(h.at[1], o.at[s[0]])
+        pltpu.sync_copy(h.at[0, pl.ds(0, 4)], o.at[1, pl.ds(4, 4)])
+
+    def ours(b, s, h, o):
+        b.pallas.sync_copy(h, o)
+        b.pallas.sync_copy(h.at[1], o.at[s[0]])
+        b.pallas.sync_copy(h.at[0, b.pallas.ds(0, 4)], o.at[1, b.pallas.ds(4, 4)])

@@ -54,7 +54,7 @@ class Arg:
         dtype: element type; of semaphores, ``"dma"`` or ``"regular"``.
         space: memory space, or ``"semaphore"``.
         role: what it is to the call.
-        block: what the kernel sees of it; all if omitted.
+        block: what the kernel sees of it, ``None`` for a dimension it does not see; all if omitted.
         index_map: program ids and prefetch refs to block indices, the same function on both sides.
         buffers: 1 or 2 buffers of the pipeline.
         padding: element indexing, with this padding (low, high) of each dimension.
@@ -64,7 +64,7 @@ class Arg:
     dtype: DType | str
     space: str = "vmem"
     role: RoleName = "input"
-    block: tuple[int, ...] | None = None
+    block: tuple[int | None, ...] | None = None
     index_map: Callable[..., Any] | None = None
     buffers: int | None = None
     padding: tuple[tuple[int, int], ...] | None = None
@@ -114,9 +114,8 @@ class Arg:
                 if padding is None
                 else ElementWindow(tuple(low for low, _ in padding), tuple(high for _, high in padding)),
             )
-        return Ref(
-            self.block or self.shape, as_dtype(self.dtype), self.space, self.role, window=window, array_shape=self.shape
-        )
+        seen = tuple(size for size in self.block or self.shape if size is not None)
+        return Ref(seen, as_dtype(self.dtype), self.space, self.role, window=window, array_shape=self.shape)
 
 
 def vmem(dtype: DType, shape: tuple[int, ...] = TILE, **more: Any) -> Arg:
@@ -177,6 +176,9 @@ class Pair:
         texts: the two expressions, where the functions are made of them.
         collective_id: of kernels that use the barrier semaphore.
         communicates: with other devices, other than by copies.
+        metadata: of our call: what Pallas says of the mesh that a body names.
+        tpu_version: the TPU that both are lowered for.
+        debug_checks: lowered with ``pl.enable_debug_checks``, without which Pallas drops checks.
     """
 
     id: str
@@ -192,6 +194,9 @@ class Pair:
     texts: tuple[str, str] | None = None
     collective_id: int | None = None
     communicates: bool = False
+    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tpu_version: str = "v5e"
+    debug_checks: bool = False
 
     @property
     def pallas_text(self) -> str:
@@ -292,7 +297,7 @@ class Pair:
             inputs=(*self._with_role("scalar_prefetch"), *self._with_role("input")),
             outputs=tuple(self._with_role("output")),
             run=self._run_ours,
-            extras=CallExtras(collective_id=self.collective_id),
+            extras=CallExtras(collective_id=self.collective_id, metadata=self.metadata),
         )
 
     def _run_ours(self, b: Builder, _: _Nothing) -> None:
@@ -397,4 +402,14 @@ class Pairs:
         return add
 
 
-_OPTIONS: Final = ("row", "uses", "grid", "semantics", "collective_id", "communicates")
+_OPTIONS: Final = (
+    "row",
+    "uses",
+    "grid",
+    "semantics",
+    "collective_id",
+    "communicates",
+    "metadata",
+    "tpu_version",
+    "debug_checks",
+)

@@ -125,6 +125,32 @@ for count in (1, 2):
         grid=(8,),
     )
 
+# --- squeezed dimensions ---------------------------------------------------------------------------------------------
+
+PAGES = (4, 8, 128)
+for name, block, index_map, shape in [
+    ("first", (None, 8, 128), lambda i: (i, 0, 0), PAGES),
+    ("middle", (2, None, 8, 128), lambda i: (0, i, 0, 0), (2, 4, 8, 128)),
+    ("two", (None, None, 8, 128), lambda i: (i, 1, 0, 0), (4, 2, 8, 128)),
+    ("constant", (None, 8, 128), lambda i: (1, 0, 0), PAGES),
+]:
+    page = {"block": block, "index_map": index_map}
+    seen = tuple(size for size in block if size is not None)
+    _copy(f"squeezed-{name}", vmem(f32, shape, **page), out(f32, seen), grid=(4,))
+    _copy(f"squeezed-{name}-output", vmem(f32, seen), out(f32, shape, **page), grid=(4,))
+# Copies of parts of them are not here: Pallas slices such a ref wrongly, and MLIR refuses the module.
+PAGE = {"block": (None, 8, 128), "index_map": lambda i: (i, 0, 0)}
+for name, index in (("row", "2"), ("rows", "2:6"), ("lanes", "1, 0:64"), ("id", "ID"), ("every-other", "::2")):
+    theirs, ours = (index.replace("ID", f"{p}.program_id(0)") for p in ("pl", "b.pallas"))
+    PAIRS.refs(
+        f"squeezed-{name}",
+        f"o[{theirs}] = x[{theirs}]",
+        f"o[{ours}] = x[{ours}]",
+        **COPY,
+        x=vmem(f32, PAGES, **PAGE),
+        o=out(f32, PAGES, **PAGE),
+        grid=(4,),
+    )
 # --- element windows -------------------------------------------------------------------------------------------------
 
 for name, padding in (("plain", ((0, 0), (0, 0))), ("padded", ((8, 8), (0, 0))), ("low", ((4, 0), (0, 0)))):

@@ -16,7 +16,7 @@ from mosaic_tpu.builder.errors import MosaicError
 HERE = Path(__file__).parent
 
 
-def declare(b: Builder) -> Args:
+def declare(b: Builder, core_type: str = "tc") -> Args:
     """The arguments that every docstring's example may use, and a few more."""
     return b.declare_args(
         {
@@ -33,6 +33,7 @@ def declare(b: Builder) -> Args:
             "sems": SemArray((2,)),
         },
         grid=(4,),
+        core_type=core_type,
     )
 
 

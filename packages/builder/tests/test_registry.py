@@ -28,9 +28,16 @@ def _ops(root: ir.Operation) -> Iterator[str]:
                 yield from _ops(op.operation)
 
 
+def _exists(spec: OpSpec) -> bool:
+    """Whether the installed jaxlib has one of the ops it emits."""
+    context = Builder("any").context
+    return not spec.emits or any(context.is_registered_operation(name) for name in spec.emits)
+
+
 def _run_example(spec: OpSpec) -> Builder:
     b = Builder("example")
-    names = {**NAMES, "b": b, "a": declare(b)}
+    core = "sc_vector_subcore" if spec.group == "sparsecore" else "tc"
+    names = {**NAMES, "b": b, "a": declare(b, core)}
     docstring = inspect.getdoc(spec.function)
     assert docstring, f"{spec.name} has no docstring"
     example = doctest.DocTestParser().get_doctest(docstring, names, spec.name, None, None)
@@ -38,6 +45,9 @@ def _run_example(spec: OpSpec) -> Builder:
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
     report: list[str] = []
     runner.run(example, out=report.append)
+    if not _exists(spec):
+        assert "UnsupportedOpError" in "".join(report), f"{spec.name} runs without its op"
+        return b
     assert runner.summarize(verbose=False).failed == 0, "".join(report)
     return b
 
@@ -45,8 +55,10 @@ def _run_example(spec: OpSpec) -> Builder:
 @pytest.mark.parametrize("spec", SPECS)
 def test_example_runs_verifies_and_emits_what_is_claimed(spec: OpSpec) -> None:
     b = _run_example(spec)
-    emitted = set(_ops(b.current_block.owner))
-    assert not spec.emits or emitted & set(spec.emits), f"{spec.name} claims {spec.emits}, emitted {sorted(emitted)}"
+    emitted = set(_ops(b.module.operation))
+    assert not spec.emits or not _exists(spec) or emitted & set(spec.emits), (
+        f"{spec.name} claims {spec.emits}, emitted {sorted(emitted)}"
+    )
     b.finish()
 
 

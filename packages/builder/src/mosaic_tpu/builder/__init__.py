@@ -44,7 +44,10 @@ from mosaic_tpu.builder.enums import SemaphoreKind as SemaphoreKind
 from mosaic_tpu.builder.module import MosaicModule as MosaicModule
 from mosaic_tpu.builder.module import SerializedModule as SerializedModule
 from mosaic_tpu.builder.module import body_text as body_text
+from mosaic_tpu.builder.ops.tpu_conv import ConvDimensionNumbers as ConvDimensionNumbers
 from mosaic_tpu.builder.ops.tpu_matmul import DotDimensionNumbers as DotDimensionNumbers
+from mosaic_tpu.builder.specs import BoundedSlice as BoundedSlice
+from mosaic_tpu.builder.specs import Buffered as Buffered
 from mosaic_tpu.builder.specs import ElementWindow as ElementWindow
 from mosaic_tpu.builder.specs import Iter as Iter
 from mosaic_tpu.builder.specs import Ref as Ref
@@ -64,8 +67,11 @@ subcore_parallel = DimensionSemantics.SUBCORE_PARALLEL
 
 __all__ = [
     "Args",
+    "BoundedSlice",
+    "Buffered",
     "Builder",
     "CombiningKind",
+    "ConvDimensionNumbers",
     "CoreType",
     "DType",
     "DimensionSemantics",

@@ -60,8 +60,15 @@ PALLAS_WAITS_WITH_WAIT_DMA: Final = JAXLIB_VERSION >= (0, 12, 0)
 HAS_REPEAT: Final = JAXLIB_VERSION < (0, 12, 0)
 #: 0.12 drops a ``pltpu.bitcast`` that leaves the MLIR type as it is (u8 to i8); before, it was emitted.
 PALLAS_DROPS_IDENTITY_BITCAST: Final = JAXLIB_VERSION >= (0, 12, 0)
+#: 0.12 lowers a `lax.pad` of negative width to a slice; before, it failed.
+PALLAS_PADS_BY_LESS: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 lowers a dynamic fori_loop to one scf.for; before, a main loop and a remainder loop.
 DYNAMIC_FORI_IS_ONE_LOOP: Final = JAXLIB_VERSION >= (0, 12, 0)
+#: 0.12 divides a device's number without a sign when it looks for its place on a mesh.
+PALLAS_COUNTS_DEVICES_UNSIGNED: Final = JAXLIB_VERSION >= (0, 12, 0)
+#: 0.12 lets a pipeline buffer outputs as deeply as inputs, and traces its indices from the first one on; before, an
+#: output had two slots at most, was waited for at the next step, and what Python knew of the first indices it computed.
+PIPELINE_BUFFERS_OUTPUTS: Final = JAXLIB_VERSION >= (0, 12, 0)
 
 #: The IR version Pallas targets without a TPU backend or under jax.export (forward compatible).
 FORWARD_COMPATIBLE_IR_VERSION: Final = 15

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
@@ -83,6 +84,10 @@ class Core:
     _needs_verifier: bool
     #: Regions that were made and have no terminator yet.
     _incomplete: int
+    #: Whether ops were created that the installed jaxlib may not know.
+    _foreign: bool
+    #: Functions that were written in the generic form.
+    _functions: int
 
     def _start(self) -> None:
         self.types = thread_types()
@@ -90,6 +95,8 @@ class Core:
         self._line = None
         self._needs_verifier = False
         self._incomplete = 0
+        self._foreign = False
+        self._functions = 0
         self._ip = NO_BLOCK
 
     # --- locations ---------------------------------------------------------------------------------------------
@@ -112,7 +119,7 @@ class Core:
             created = _create(
                 name, info.results, operands, attributes, None, 0, self._line or self._locate(_traceback()), self._ip
             )
-        except (TypeError, RuntimeError):  # no block is open, or jaxlib refuses
+        except (TypeError, RuntimeError, IndexError):  # no block is open, or jaxlib refuses
             self._diagnose_create(name)
             raise
         return Value(created.result, info, self._scope)
@@ -121,7 +128,7 @@ class Core:
         """Create an op without results."""
         try:
             _create(name, None, operands, attributes, None, 0, self._line or self._locate(_traceback()), self._ip)
-        except (TypeError, RuntimeError):  # no block is open, or jaxlib refuses
+        except (TypeError, RuntimeError, IndexError):  # no block is open, or jaxlib refuses
             self._diagnose_create(name)
             raise
 
@@ -136,7 +143,7 @@ class Core:
         """Create an op with any results and regions; the caller wraps the results."""
         try:
             return _create(name, [i.ir for i in infos], operands, attributes, None, regions, self._loc(), self._ip)
-        except (TypeError, RuntimeError):  # no block is open, or jaxlib refuses
+        except (TypeError, RuntimeError, IndexError):  # no block is open, or jaxlib refuses
             self._diagnose_create(name)
             raise
 
@@ -181,6 +188,8 @@ class Core:
 
     def _diagnose_create(self, name: str) -> None:
         if self._ip is not NO_BLOCK:
+            if isinstance(sys.exception(), IndexError):  # an op built by hand has ended the block
+                self.fail(YieldTwiceError, "the current region has already yielded", op=name)
             return
         live = getattr(self, "_scope", None)
         if live is None:
@@ -259,6 +268,29 @@ class Core:
             return operator.index(value)
         except TypeError:
             self.fail(AttributeValueError, f"the {what} is {value!r}", op=op, hint="an int")
+
+    def _i32_attribute(self, value: int, op: str, what: str) -> int:
+        """An int of an i32 attribute that counts or names something."""
+        found = self._int(value, op, what)
+        if not 0 <= found < 1 << 31:
+            self.fail(AttributeValueError, f"{what} {found}", op=op, hint="0 or more, and an i32")
+        return found
+
+    def _text(self, value: str, op: str, what: str) -> str:
+        """A string that can be written as UTF-8."""
+        if isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                pass
+            else:
+                return value
+        self.fail(AttributeValueError, f"the {what} is {value!r}", op=op, hint="a string")
+
+    def _require(self, op: str) -> None:
+        """Refuse an op that the installed jaxlib's dialect does not have."""
+        if not self.types.context.is_registered_operation(op):
+            self.fail(UnsupportedOpError, f"the installed jaxlib has no {op}", op=op, hint=_versions(op))
 
     def _flag(self, value: bool, op: str, what: str) -> bool:
         """True or False; values and arrays are neither."""
@@ -343,7 +375,7 @@ class Core:
                 self._line or self._locate(_traceback()),
                 self._ip,
             )
-        except (TypeError, RuntimeError):  # no block is open, or jaxlib refuses
+        except (TypeError, RuntimeError, IndexError):  # no block is open, or jaxlib refuses
             self._diagnose_create("arith.constant")
             raise
         return created.result

@@ -11,12 +11,12 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import IrBlock, ir
 from mosaic_tpu.builder._core import Scope
-from mosaic_tpu.builder._types import TypeInfo
+from mosaic_tpu.builder._types import DYNAMIC, TypeInfo
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.enums import (
     DimensionSemantics,
@@ -27,7 +27,21 @@ from mosaic_tpu.builder.enums import (
     SemaphoreKind,
 )
 from mosaic_tpu.builder.errors import ArgumentSpecError, MosaicError, WindowError
-from mosaic_tpu.builder.specs import ArgSpec, ElementWindow, Iter, ProgramId, Ref, Scalar, Sem, SemArray, Window, Zero
+from mosaic_tpu.builder.specs import (
+    ArgSpec,
+    BoundedSlice,
+    Buffered,
+    ElementWindow,
+    Iter,
+    ProgramId,
+    Ref,
+    Scalar,
+    Sem,
+    SemArray,
+    Window,
+    Zero,
+)
+from mosaic_tpu.builder.views import squeezed
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
@@ -57,7 +71,7 @@ class Signature:
     """Everything `declare_args` learned: the kernel's operands, results, grid and the shapes of their arrays."""
 
     arguments: tuple[Argument, ...]
-    grid: tuple[int, ...] | None
+    grid: tuple[int | None, ...] | None
     array_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
     def with_role(self, role: Role) -> tuple[Argument, ...]:
@@ -155,18 +169,51 @@ def _describe_ref(builder: Builder, name: str, spec: Ref) -> Argument:
                 op="declare_args",
                 hint="windows belong to inputs and outputs",
             )
-        block = spec.window.block_shape
-        if block is not None and _sizes(builder, name, block) != shape:
-            builder.fail(
-                WindowError,
-                f"{name!r} is a ref of shape {shape} with blocks of {tuple(block)}",
-                op="declare_args",
-                hint="Ref.shape is the block the kernel sees; give the whole array's shape as array_shape=",
-            )
+        shape = _check_block(builder, name, spec.window, shape)
     dtype = builder._dtype(spec.dtype, "declare_args")
     if dtype is dt.index:
         builder.fail(ArgumentSpecError, f"{name!r} holds index values", op="declare_args", hint="use i32 elements")
     return Argument(name, spec, builder.types.ref(shape, dtype, space), role)
+
+
+def _check_block(builder: Builder, name: str, window: Window, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the block in memory: a squeezed dimension has size 1 there."""
+    if window.memory_space is not None:
+        builder.fail(
+            WindowError,
+            f"the window of {name!r} names a memory space",
+            op="declare_args",
+            hint="Ref(…, memory_space=…) says it; a window's is for b.pallas.emit_pipeline",
+        )
+    block = window.block_shape
+    if block is None:
+        return shape
+    builder._sequence(block, "declare_args")
+    if any(isinstance(d, BoundedSlice) for d in block):
+        builder.fail(
+            WindowError,
+            f"{name!r} has a BoundedSlice",
+            op="declare_args",
+            hint="only b.pallas.emit_pipeline copies parts of blocks",
+        )
+    seen = _sizes(builder, name, [d for d in block if d is not None])  # pyright: ignore[reportArgumentType]
+    if seen != shape:
+        builder.fail(
+            WindowError,
+            f"{name!r} is a ref of shape {shape} with blocks of {tuple(block)}",
+            op="declare_args",
+            hint="Ref.shape is the block the kernel sees; give the whole array's shape as array_shape=",
+        )
+    return tuple(1 if d is None else d for d in block)  # pyright: ignore[reportReturnType]
+
+
+def seen(argument: Argument, value: Value) -> Value:
+    """What the kernel gets: of a block with squeezed dimensions, a view without them."""
+    window = argument.spec.window if isinstance(argument.spec, Ref) else None
+    block = window.block_shape if window is not None else None
+    if block is None or None not in block:
+        return value
+    return cast("Value", squeezed(value, [d is None for d in block]))
 
 
 def function_attributes(
@@ -183,7 +230,7 @@ def function_attributes(
         "scratch_operands": types.integer(len(signature.with_role(Role.SCRATCH)), 64),
     }
     if signature.grid is not None:
-        attributes["iteration_bounds"] = types.dense(signature.grid, 64)
+        attributes["iteration_bounds"] = types.dense([DYNAMIC if g is None else g for g in signature.grid], 64)
     if transforms is not None:
         attributes["window_params"] = ir.ArrayAttr.get(list(transforms), types.context)
     return attributes
@@ -311,7 +358,7 @@ def _emit_window(
         params["window_kind"] = types.parse(f"#tpu.element_window<{low},{high}>")
     mode = None
     if window.pipeline_mode is not None:
-        mode = builder._member(PipelineMode, window.pipeline_mode, "declare_args")
+        mode = _pipeline_mode(builder, argument, window.pipeline_mode)
     trivial = constant_zero and shape == block
     if trivial and argument.info.space is MemorySpace.VMEM:
         mode = PipelineMode.SYNCHRONOUS
@@ -335,6 +382,21 @@ def _emit_window(
             )
         params["revisit_mode"] = types.parse(f"#tpu.revisit_mode<{revisit.value}>")
     return ir.DictAttr.get(params, types.context)
+
+
+def _pipeline_mode(builder: Builder, argument: Argument, mode: PipelineMode | Buffered | str) -> PipelineMode:
+    if not isinstance(mode, Buffered):
+        return builder._member(PipelineMode, mode, "declare_args")
+    known = {1: PipelineMode.SYNCHRONOUS, 2: PipelineMode.DOUBLE_BUFFERED}
+    found = None if isinstance(mode.buffer_count, tuple) or mode.use_lookahead else known.get(mode.buffer_count)
+    if found is None:
+        builder.fail(
+            WindowError,
+            f"{argument.name!r} has {mode.buffer_count!r} buffers{' with lookahead' if mode.use_lookahead else ''}",
+            op="declare_args",
+            hint="1 or 2 buffers; b.pallas.emit_pipeline has more, and lookahead",
+        )
+    return found
 
 
 def _emit_transform(
@@ -427,7 +489,7 @@ def _array_shape(
     if all(isinstance(i, int) for i in indices) or spec.window is None:
         return block
     scale = (1,) * len(block) if spec.window.element_window is not None else block
-    corners = product(*({0, max(0, g - 1)} for g in signature.grid))
+    corners = product(*({0} if g is None else {0, max(0, g - 1)} for g in signature.grid))
     try:
         blocks = [tuple(int(i) for i in index_map(*corner)) for corner in corners]
     except Exception:  # an index map may do anything; it is asked for the shape only as a convenience

@@ -5,23 +5,33 @@ Interned `TypeInfo` objects make type equality an ``is``; cached attributes cost
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 from mosaic_tpu.builder._compat import IrOperation, ir, location_cache, new_context, open_ir
 from mosaic_tpu.builder._frames import user_filename
-from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.dtypes import ALL, DType, opaque
 from mosaic_tpu.builder.dtypes import index as index_dtype
 from mosaic_tpu.builder.enums import MemorySpace
+from mosaic_tpu.builder.errors import DTypeError
 
-Kind = Literal["scalar", "vector", "ref"]
+Kind = Literal["scalar", "vector", "ref", "opaque"]
+
+#: ``ir.ShapedType.get_dynamic_size()``: stands for a size known at run time only.
+DYNAMIC: Final = ir.ShapedType.get_dynamic_size()
+
+_SIGNLESS: Final = {dtype.mlir: dtype for dtype in ALL if not dtype.is_unsigned}
+_SPACES: Final = {space.value: space for space in MemorySpace}
+_SHAPED: Final = re.compile(r"(vector|memref)<((?:(?:\d+|\?)x)*)([^,>]+)(?:, #tpu\.memory_space<(\w+)>)?>")
 
 
 class TypeInfo:
     """An interned MLIR type with what Python needs to know of it."""
 
-    __slots__ = ("dtype", "ir", "is_ref", "is_vector", "kind", "results", "shape", "space")
+    __slots__ = ("dtype", "ir", "is_data", "is_ref", "is_vector", "kind", "results", "shape", "space")
 
     def __init__(
         self, mlir: ir.Type, kind: Kind, dtype: DType, shape: tuple[int, ...], space: MemorySpace | None
@@ -35,6 +45,8 @@ class TypeInfo:
         self.space: Final = space
         self.is_vector: Final = kind == "vector"
         self.is_ref: Final = kind == "ref"
+        #: A scalar or a vector: what arithmetic takes.
+        self.is_data: Final = kind in ("scalar", "vector")
 
     def __str__(self) -> str:
         return str(self.ir)
@@ -65,6 +77,10 @@ class Types:
         self._predicates: dict[int, dict[str, dict[str, ir.Attribute]]] = {}
         self._likes: dict[tuple[TypeInfo, DType], TypeInfo] = {}
         self._slices: dict[tuple[TypeInfo, tuple[int, ...], tuple[bool, ...]], tuple[TypeInfo, TypeInfo]] = {}
+        #: Types and attributes that were written as text.
+        self.texts: dict[str, TypeInfo] = {}
+        self.attribute_texts: dict[str, ir.Attribute] = {}
+        self._opaque: dict[str, TypeInfo] = {}
         self.locate = location_cache(user_filename, self.context)
         self.index = self.scalar(index_dtype)
 
@@ -72,6 +88,10 @@ class Types:
         """The MLIR element type."""
         found = self._mlir.get(dtype.mlir)
         if found is None:
+            if dtype is opaque:
+                raise DTypeError(
+                    "nothing is known of an opaque value's elements", op="dtype", hint="b.generic_op takes any value"
+                )
             found = self._mlir[dtype.mlir] = ir.Type.parse(dtype.mlir, self.context)
         return found
 
@@ -103,6 +123,42 @@ class Types:
             with self.context, self.unknown:
                 mlir = ir.MemRefType.get(shape, self.element(dtype), memory_space=self.parse(space.mlir))
             found = self._refs[key] = TypeInfo(mlir, "ref", dtype, shape, space)
+        return found
+
+    @contextmanager
+    def unregistered(self, allow: bool = True) -> Generator[None]:
+        """Let ops, types and attributes of dialects that this jaxlib does not know pass."""
+        before = self.context.allow_unregistered_dialects
+        self.context.allow_unregistered_dialects = before or allow
+        try:
+            yield
+        finally:
+            self.context.allow_unregistered_dialects = before
+
+    def known(self, mlir: ir.Type) -> TypeInfo | None:
+        """A scalar, vector or ref that is written as ``mlir`` is, but for a memory space that is left out."""
+        text = str(mlir)
+        if text in _SIGNLESS:
+            return self.scalar(_SIGNLESS[text])
+        shaped = _SHAPED.fullmatch(text)
+        element = shaped and _SIGNLESS.get(shaped[3])
+        if not shaped or element is None:
+            return None
+        shape = tuple(DYNAMIC if s == "?" else int(s) for s in shaped[2].split("x") if s)
+        if shaped[1] == "vector":
+            return self.vector(shape, element)
+        space = _SPACES.get(shaped[4] or "any")
+        return None if space is None else self.ref(shape, element, space)
+
+    def exact(self, mlir: ir.Type) -> TypeInfo:
+        """The type ``mlir`` itself; of kind ``opaque`` where Python knows nothing else of it."""
+        found = self.known(mlir)
+        if found is not None and found.ir == mlir:
+            return found
+        text = str(mlir)
+        found = self._opaque.get(text)
+        if found is None:
+            found = self._opaque[text] = TypeInfo(mlir, "opaque", opaque, (), None)
         return found
 
     def like(self, info: TypeInfo, dtype: DType) -> TypeInfo:

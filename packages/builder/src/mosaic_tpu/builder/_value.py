@@ -67,6 +67,8 @@ class Value:
     @property
     def elem_type(self) -> ir.Type:
         """The MLIR element type; same as ``type`` for scalars."""
+        if self._info.kind == "opaque":
+            return self._info.ir
         return self._scope.owner.types.element(self._info.dtype)
 
     @property
@@ -102,7 +104,7 @@ class Value:
     @property
     def is_shaped(self) -> bool:
         """Whether this is a vector or a ref."""
-        return self._info.kind != "scalar"
+        return self._info.is_vector or self._info.is_ref
 
     @property
     def is_float_elem(self) -> bool:

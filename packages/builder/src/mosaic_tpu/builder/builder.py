@@ -29,13 +29,21 @@ from mosaic_tpu.builder.errors import (
     VerificationError,
 )
 from mosaic_tpu.builder.module import MosaicModule, explain_verifier
+from mosaic_tpu.builder.ops.arith_wide import ArithWideOps
+from mosaic_tpu.builder.ops.cf import CfOps
+from mosaic_tpu.builder.ops.generic import GenericOps
 from mosaic_tpu.builder.ops.guide import GuideOps
 from mosaic_tpu.builder.ops.math import MathOps
 from mosaic_tpu.builder.ops.memref import MemrefOps
 from mosaic_tpu.builder.ops.scf import ScfOps
+from mosaic_tpu.builder.ops.sparsecore import SparseCoreOps
+from mosaic_tpu.builder.ops.tpu_conv import TpuConvOps
+from mosaic_tpu.builder.ops.tpu_debug import TpuDebugOps
 from mosaic_tpu.builder.ops.tpu_dma import TpuDmaOps
 from mosaic_tpu.builder.ops.tpu_matmul import TpuMatmulOps
 from mosaic_tpu.builder.ops.tpu_memory import TpuMemoryOps
+from mosaic_tpu.builder.ops.tpu_mxu import TpuMxuOps
+from mosaic_tpu.builder.ops.tpu_numeric import TpuNumericOps
 from mosaic_tpu.builder.pallas import Pallas
 from mosaic_tpu.builder.specs import ArgSpec
 
@@ -63,7 +71,23 @@ class Args:
         return iter(self.__dict__.values())
 
 
-class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOps, ScfOps):
+class Builder(
+    GuideOps,
+    ArithWideOps,
+    MathOps,
+    TpuMemoryOps,
+    MemrefOps,
+    TpuMatmulOps,
+    TpuMxuOps,
+    TpuConvOps,
+    TpuNumericOps,
+    TpuDmaOps,
+    TpuDebugOps,
+    ScfOps,
+    CfOps,
+    SparseCoreOps,
+    GenericOps,
+):
     """Builds one Mosaic kernel.
 
     Methods emit one MLIR operation each, in the dialect's vocabulary; `pallas` holds the idioms that emit what
@@ -150,7 +174,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         args: Mapping[str, ArgSpec],
         results: Sequence[TypeInfo] = (),
         *,
-        grid: Sequence[int] | None = None,
+        grid: Sequence[int | None] | None = None,
         dimension_semantics: Sequence[DimensionSemantics | str] | None = None,
         core_type: CoreType | str | None = CoreType.TC,
         no_inline: bool = False,
@@ -163,7 +187,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
                 prefetch, inputs, outputs, scratch. The counts of scalar prefetch and scratch operands follow.
             results: types the function returns; Pallas kernels return nothing.
             grid: the iteration bounds; as many leading `Scalar` or `Iter` arguments are its program ids. ``()`` is no
-                grid, as in Pallas.
+                grid, as in Pallas. ``None`` is a bound that the call gives, known at run time only.
             dimension_semantics: one a grid dimension; ``arbitrary`` if omitted.
             core_type: which core runs the kernel; ``None`` leaves the attribute out.
             no_inline: add the ``no_inline`` attribute.
@@ -216,20 +240,21 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         self.signature = signature
         self._root, values = _declare.open_scope(self, entry, infos)
         self._scope, self._ip = self._root, self._root.ip
-        return Args({a.name: v for a, v in zip(arguments, values, strict=True)})
+        return Args({a.name: _declare.seen(a, v) for a, v in zip(arguments, values, strict=True)})
 
-    def _grid(self, grid: Sequence[int]) -> tuple[int, ...]:
+    def _grid(self, grid: Sequence[int | None]) -> tuple[int | None, ...]:
+        known = [0 if g is None else g for g in grid] if isinstance(grid, tuple | list) else grid
         try:
-            bounds = self._ints(grid, "declare_args", "grid bounds")
+            bounds = self._ints(known, "declare_args", "grid bounds")  # pyright: ignore[reportArgumentType]
         except MosaicError as error:
             self.fail(ArgumentSpecError, error.summary, op="declare_args", hint="grid=(rows, columns): ints")
         if any(not 0 <= g < 1 << 31 for g in bounds):
             self.fail(ArgumentSpecError, f"grid {bounds}", op="declare_args", hint="bounds are non-negative ints")
-        return bounds
+        return tuple(None if g is None else n for g, n in zip(grid, bounds, strict=True))
 
     def _semantics(
         self,
-        grid: tuple[int, ...] | None,
+        grid: tuple[int | None, ...] | None,
         given: Sequence[DimensionSemantics | str] | None,
         arguments: Sequence[_declare.Argument],
     ) -> list[DimensionSemantics]:
@@ -296,7 +321,7 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         """Wrap the results of an operation built by hand, appending it to the current block if it is nowhere yet.
 
         Raises:
-            UnsupportedOpError: a result type that the builder does not know.
+            ForeignValueError: it lives in another context.
 
         Example:
             >>> from jaxlib.mlir import ir
@@ -320,7 +345,8 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             nowhere = True
         if nowhere:
             self._ip.insert(raw)
-        values = tuple(Value(r, self.type_of(r.type), self._scope) for r in raw.results)
+        self._needs_verifier = True
+        values = tuple(Value(r, self.types.exact(r.type), self._scope) for r in raw.results)
         return None if not values else values[0] if len(values) == 1 else values
 
     @op(group="escape", source="b.emitMulti(op, n)")
@@ -360,23 +386,15 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
             >>> b.type_of(a.x.type).shape
             (8, 128)
         """
-        text = str(mlir)
-        for dtype in dt.ALL:
-            if text == dtype.mlir and not dtype.is_unsigned:
-                return self.types.scalar(dtype)
-        shaped = re.fullmatch(r"(vector|memref)<((?:\d+x)*)([^,>]+)(?:, #tpu\.memory_space<(\w+)>)?>", text)
-        element = shaped and next((d for d in dt.ALL if d.mlir == shaped[3] and not d.is_unsigned), None)
-        if not shaped or element is None:
+        found = self.types.known(mlir)
+        if found is None:
             self.fail(
                 AttributeValueError,
-                f"the builder does not know the type {text}",
+                f"the builder does not know the type {mlir}",
                 op="emit",
-                hint="keep such values as raw MLIR",
+                hint="b.generic_op takes and returns values of any type",
             )
-        shape = tuple(int(s) for s in shaped[2].split("x") if s)
-        if shaped[1] == "vector":
-            return self.types.vector(shape, element)
-        return self.types.ref(shape, element, MemorySpace.of(shaped[4] or "any"))
+        return found
 
     @op(group="types", source="b.scalarTy(dtype)")
     def scalar_ty(self, dtype: dt.DType) -> TypeInfo:
@@ -439,9 +457,9 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
         """
         if self._finished:
             self.fail(BuilderStateError, "the builder is finished", op="finish", hint="make a new Builder")
-        if self._root is None or self.signature is None:
+        if self._root is None and not self._functions:
             self.fail(BuilderStateError, "no arguments declared yet", op="finish", hint="call declare_args first")
-        if self._scope is not self._root:
+        if getattr(self, "_scope", None) is not self._root:
             self.fail(RegionOrderError, "a region is still open", op="finish", hint="finish after its with block")
         if self._incomplete:
             self.fail(
@@ -460,19 +478,21 @@ class Builder(GuideOps, MathOps, TpuMemoryOps, MemrefOps, TpuMatmulOps, TpuDmaOp
                 operands=results,
                 hint="declare results in declare_args",
             )
-        self._line = self.types.unknown if anonymous else None
-        self._emit_void("func.return", used)
-        self._line = None
-        self._root.live = None
+        if self._root is not None:
+            self._line = self.types.unknown if anonymous else None
+            self._emit_void("func.return", used)
+            self._line = None
+            self._root.live = None
         self._ip = NO_BLOCK
         self._finished = True
         if verify or (verify is None and self._needs_verifier):
             self._verify()
-        return MosaicModule(self.module, self.name, self.signature, self.types)
+        return MosaicModule(self.module, self.name, self.signature or Signature((), None), self.types)
 
     def _verify(self) -> None:
         try:
-            self.module.operation.verify()
+            with self.types.unregistered(self._foreign):
+                self.module.operation.verify()
         except ir.MLIRError as error:
             raise explain_verifier(error) from None
 

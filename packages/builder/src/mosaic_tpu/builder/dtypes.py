@@ -14,7 +14,7 @@ import numpy as np
 
 from mosaic_tpu.builder.errors import DTypeError
 
-Kind = Literal["int", "uint", "bool", "float", "index", "semaphore"]
+Kind = Literal["int", "uint", "bool", "float", "index", "semaphore", "opaque"]
 
 
 class DType:
@@ -22,7 +22,7 @@ class DType:
 
     Attributes:
         name: the field's name, ``"bf16"``.
-        kind: ``"int"``, ``"uint"``, ``"bool"``, ``"float"``, ``"index"`` or ``"semaphore"``.
+        kind: ``"int"``, ``"uint"``, ``"bool"``, ``"float"``, ``"index"``, ``"semaphore"`` or ``"opaque"``.
         bits: width of one element in bits; 0 for ``index`` and semaphores.
         mlir: the MLIR spelling of the type.
         numpy: the NumPy dtype that holds it, or ``None``.
@@ -80,6 +80,8 @@ f8e4m3b11fnuz: Final = DType("f8e4m3b11fnuz", "float", 8, "f8E4M3B11FNUZ", _np("
 index: Final = DType("index", "index", 0, "index", None)
 semaphore: Final = DType("semaphore", "semaphore", 0, "!tpu.semaphore", None)
 dma_semaphore: Final = DType("dma_semaphore", "semaphore", 0, "!tpu.dma_semaphore", None)
+#: Of values whose MLIR type the builder does not know; it names no type, and so it is in no list.
+opaque: Final = DType("opaque", "opaque", 0, "", None)
 
 ALL: Final[tuple[DType, ...]] = (
     i1, i4, i8, i16, i32, i64, u8, u16, u32,

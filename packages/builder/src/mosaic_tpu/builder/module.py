@@ -79,7 +79,8 @@ class MosaicModule:
         with self._types.context, self._types.unknown:
             if canonical:
                 operation = operation.clone(ip=False)
-                PassManager.parse("builtin.module(canonicalize,cse,canonicalize)").run(operation)
+                with self._types.unregistered():
+                    PassManager.parse("builtin.module(canonicalize,cse,canonicalize)").run(operation)
             # Local scope writes each location where it is, and not in a table at the end.
             return str(operation.get_asm(enable_debug_info=locations, use_local_scope=locations)).rstrip() + "\n"
 
@@ -112,9 +113,7 @@ class MosaicModule:
             else:
                 self._module = None
             target = "" if ir_version is None else f"target-version={ir_version}"
-            before = context.allow_unregistered_dialects
-            context.allow_unregistered_dialects = True
-            try:
+            with self._types.unregistered():
                 pipeline = PassManager.parse(f"builtin.module(mosaic-serde{{serialize=true {target}}})")
                 pipeline.enable_verifier(False)
                 try:
@@ -122,8 +121,6 @@ class MosaicModule:
                 except ir.MLIRError as error:
                     raise explain_verifier(error, "serialize(ir_version=None) writes the newest version") from None
                 locations = unzip_debug_locations(operation.operation) if unzip else None
-            finally:
-                context.allow_unregistered_dialects = before
             buffer = io.BytesIO()
             operation.write_bytecode(buffer, desired_version=0)
         return SerializedModule(buffer.getvalue(), locations, ir_version, has_communication, has_custom_barrier)

@@ -64,29 +64,60 @@ class ElementWindow:
 
 
 @dataclass(frozen=True)
+class BoundedSlice:
+    """A dimension of a block of which a part is copied: Pallas's ``pl.BoundedSlice``.
+
+    Attributes:
+        block_size: the most elements a slice may have. The index map returns ``b.pallas.ds(start, size)``.
+    """
+
+    block_size: int
+
+
+@dataclass(frozen=True)
+class Buffered:
+    """How many buffers a block has: Pallas's ``pl.Buffered``.
+
+    Attributes:
+        buffer_count: 1 is synchronous, 2 the default; a pair is (in, out) of a ref that is read and written.
+        use_lookahead: fetch the next block that differs as soon as a buffer is free; `emit_pipeline` only.
+    """
+
+    buffer_count: int | tuple[int, int]
+    use_lookahead: bool = False
+
+
+type BlockDim = int | BoundedSlice | None
+
+
+@dataclass(frozen=True)
 class Window:
     """How a ref's block moves over its array: Pallas's ``BlockSpec``.
 
     Attributes:
-        block_shape: of one block; the ref's shape if omitted, and equal to it.
+        block_shape: of one block; the ref's shape if omitted, and equal to it. ``None`` is a dimension of size 1 that
+            the kernel does not see, `BoundedSlice` one whose size is known at run time.
         index_map: called with the program ids and, when it takes them, the scalar-prefetch refs; returns one int or
             i32 value a dimension, counted in blocks (in elements with ``element_window``).
         transform_returns: the guide's form of the same, `program_id` and `zero` entries.
         pipeline_mode: ``"synchronous"`` (``Buffered(1)``) or ``"double_buffered"``; the compiler decides if omitted.
+            `emit_pipeline` takes any ``Buffered(n)``.
         revisit_mode: ``"immediate"`` or ``"any"``; only with a pipeline mode.
         element_window: element indexing with padding.
+        memory_space: of the buffers of `emit_pipeline`, ``vmem`` if omitted; elsewhere the ref says it.
 
     Example:
         >>> Window((128, 512), index_map=lambda i, j: (i, 0)).block_shape
         (128, 512)
     """
 
-    block_shape: tuple[int, ...] | None = None
+    block_shape: tuple[BlockDim, ...] | None = None
     index_map: IndexMap | None = None
     transform_returns: tuple[ProgramId | Zero, ...] | None = None
-    pipeline_mode: PipelineMode | str | None = None
+    pipeline_mode: PipelineMode | Buffered | str | None = None
     revisit_mode: RevisitMode | str | None = None
     element_window: ElementWindow | None = None
+    memory_space: MemorySpace | str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, cast
@@ -86,6 +87,10 @@ class Index:
         self.static = all(type(s) is int for s in self.sizes)
         starts = [e.start if type(e) is Slice else e for e in entries]  # pyright: ignore[reportAttributeAccessIssue]
         self.constant = self.static and all(type(s) is int for s in starts)
+
+
+class SqueezedAway(int):
+    """The 0 at which a ref is indexed along a dimension that its kernel does not see."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +183,26 @@ class RefIndexer:
         view = self._view
         if isinstance(index, EllipsisType):
             return view
-        found = parse_index(index, view.shape)
-        return RefView(view.ref, (*view.transforms, found), found.shape, view.dtype)
+        transforms, found = joined(view.transforms, parse_index(index, view.shape))
+        return RefView(view.ref, (*transforms, found), found.shape, view.dtype)
+
+
+def squeezed(ref: Value, dropped: Sequence[bool]) -> RefView:
+    """A ref without some of its dimensions, each of size 1; an index of the view is one of the ref itself."""
+    entries = [SqueezedAway(0) if d else Slice(0, s) for s, d in zip(ref.shape, dropped, strict=True)]
+    found = Index(tuple(entries))
+    return RefView(ref, (found,), found.shape)
+
+
+def joined(transforms: tuple[Transform, ...], index: Index) -> tuple[tuple[Transform, ...], Index]:
+    """The transforms that an index follows, and the index: one that follows `squeezed` alone takes its place."""
+    last = transforms[-1] if transforms else None
+    if not isinstance(last, Index) or not any(type(e) is SqueezedAway for e in last.entries) or len(transforms) > 1:
+        return transforms, index
+    if len(index.entries) == len(last.entries):
+        return transforms, index
+    kept = iter(index.entries)
+    return (), Index(tuple(e if type(e) is SqueezedAway else next(kept) for e in last.entries))
 
 
 def _resolve(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ class ArithOps(Core):
         info = lhs._info
         if info is not rhs._info:
             self._same(lhs, rhs, name)
-        if info.dtype.is_float != (domain == "float") or info.is_ref:
+        if info.dtype.is_float != (domain == "float") or not info.is_data:
             self._refuse_domain(name, domain, lhs, rhs)
         return self._emit(name, info, [a, b])
 
@@ -75,6 +75,8 @@ class ArithOps(Core):
         info = operands[0]._info
         if info.is_ref:
             self.fail(KindError, "a ref is not a value", op=name, operands=operands, hint="load it first: ref[...]")
+        if info.kind == "opaque":
+            self.fail(DTypeError, "nothing is known of the type", op=name, operands=operands, hint="use b.generic_op")
         if domain == "int" and info.dtype is dt.index:
             return
         other = "integer" if info.dtype.is_float else "float"
@@ -387,7 +389,7 @@ class ArithOps(Core):
         info = lhs._info
         if info is not rhs._info:
             self._same(lhs, rhs, name)
-        if info.is_ref or info.dtype.is_float != (name == "arith.cmpf"):
+        if not info.is_data or info.dtype.is_float != (name == "arith.cmpf"):
             self._refuse_domain(name, "float" if name == "arith.cmpf" else "int", lhs, rhs)
         attributes = self.types.named(name, number)
         if attributes is None:

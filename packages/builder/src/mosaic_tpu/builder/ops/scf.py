@@ -1,341 +1,31 @@
-"""The scf dialect as context managers: for, if, if/else, while; and ``tpu.region``.
-
-A region's values are dead when its ``with`` block ends; what leaves it is yielded and read from ``.results``.
-"""
+"""The scf dialect as context managers: for, if, if/else, while, index_switch; and ``tpu.region``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import IrBlock, IrOperation, IrValue
-from mosaic_tpu.builder._core import NO_BLOCK, Core, Scope
+from mosaic_tpu.builder._compat import IrValue, ir
+from mosaic_tpu.builder._core import Core
 from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
-from mosaic_tpu.builder.errors import (
-    ArityError,
-    DTypeError,
-    ForeignValueError,
-    KindError,
-    RegionOrderError,
-    YieldMissingError,
-    YieldTwiceError,
-    YieldTypeError,
-)
+from mosaic_tpu.builder.errors import ArityError, DTypeError, ForeignValueError, KindError
+from mosaic_tpu.builder.ops.regions import For as For
+from mosaic_tpu.builder.ops.regions import If as If
+from mosaic_tpu.builder.ops.regions import IfElse as IfElse
+from mosaic_tpu.builder.ops.regions import Region as Region
+from mosaic_tpu.builder.ops.regions import ScopedRegion as ScopedRegion
+from mosaic_tpu.builder.ops.regions import Switch as Switch
+from mosaic_tpu.builder.ops.regions import While as While
+from mosaic_tpu.builder.ops.regions import append_block
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
 
 #: A result type: from `scalar_ty`, `vector_ty`, `ref_ty`, or a value of that type.
 type TypeLike = TypeInfo | Value
-
-
-def _append_block(operation: IrOperation, region: int, arguments: Sequence[TypeInfo]) -> IrBlock:
-    """The region's block, its arguments at the operation's own line."""
-    locations = [operation.location] * len(arguments)
-    return operation.regions[region].blocks.append(*(a.ir for a in arguments), arg_locs=locations)
-
-
-class Region:
-    """One block of a structured op, entered with ``with``.
-
-    Attributes:
-        carried: the block's arguments as values.
-    """
-
-    def __init__(
-        self,
-        builder: Builder,
-        block: IrBlock,
-        arguments: Sequence[TypeInfo],
-        yields: Sequence[TypeInfo],
-        terminator: str,
-    ) -> None:
-        self._builder = builder
-        self._scope = Scope(builder, block, None)
-        self._values = [Value(a, i, self._scope) for a, i in zip(block.arguments, arguments, strict=True)]
-        self._yields = tuple(yields)
-        self._terminator = terminator
-        self._entered = False
-        self._done = False
-        builder._incomplete += 1
-
-    @property
-    def carried(self) -> tuple[Value, ...]:
-        """The values the region starts with."""
-        return tuple(self._values)
-
-    def __enter__(self) -> Self:
-        b = self._builder
-        if self._entered:
-            b.fail(
-                RegionOrderError, "a region was entered twice", op=self._terminator, hint="each region is built once"
-            )
-        self._entered = True
-        self._scope.parent = b._scope
-        b._scope, b._ip = self._scope, self._scope.ip
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        b = self._builder
-        parent = self._scope.parent
-        if parent is None or self._scope is not b._scope:
-            if kind is not None:
-                return
-            b.fail(
-                RegionOrderError,
-                "regions must close in the order they opened",
-                op=self._terminator,
-                hint="nest the with blocks",
-            )
-        try:
-            if kind is None and not self._done:
-                if self._yields:
-                    shown = ", ".join(map(str, self._yields))
-                    b.fail(
-                        YieldMissingError,
-                        f"the region must yield ({shown})",
-                        op=self._terminator,
-                        hint="end the with block with .yield_(…)",
-                    )
-                self.yield_()
-        finally:
-            self._scope.live = None
-            b._scope, b._ip = parent, parent.ip
-
-    def yield_(self, *values: Value) -> None:
-        """End the region with these values; they become `results`.
-
-        Raises:
-            YieldTwiceError: the region has already yielded.
-            YieldTypeError: number or types differ from what the region carries.
-        """
-        self._finish(values, [])
-
-    def _finish(self, values: Sequence[Value], leading: list[IrValue]) -> None:
-        b = self._builder
-        if self._done:
-            b.fail(YieldTwiceError, "the region yields twice", op=self._terminator, operands=values)
-        if b._scope is not self._scope:
-            b.fail(
-                RegionOrderError,
-                "yield belongs to the innermost open region",
-                op=self._terminator,
-                operands=values,
-                hint="call yield_ of the region whose with block you are in",
-            )
-        used = b._use_all(values, self._terminator)
-        wanted = [i.ir for i in self._yields]
-        got = [v._info.ir for v in values]
-        if len(wanted) != len(got) or any(w is not g for w, g in zip(wanted, got, strict=True)):
-            b.fail(
-                YieldTypeError,
-                f"the region carries ({', '.join(map(str, self._yields))})",
-                op=self._terminator,
-                operands=values,
-                hint="yield one value for each, of the same type",
-            )
-        b._emit_void(self._terminator, [*leading, *used])
-        self._done = True
-        b._incomplete -= 1
-        b._ip = NO_BLOCK
-
-
-class _Structured:
-    """What the regions of one op share: the op itself, and its results in the enclosing scope."""
-
-    def __init__(
-        self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], regions: Sequence[Region]
-    ) -> None:
-        self.operation = created
-        self._builder = builder
-        self._results = tuple(Value(r, i, builder._scope) for r, i in zip(created.results, results, strict=True))
-        self._regions = tuple(regions)
-
-    @property
-    def results(self) -> tuple[Value, ...]:
-        """The op's results, readable once every region is built."""
-        if not all(r._done for r in self._regions):
-            self._builder.fail(
-                RegionOrderError,
-                "results were read before the regions were built",
-                op=self.operation.name,
-                hint="leave the with block first",
-            )
-        return self._results
-
-
-class For(_Structured):
-    """An open ``scf.for``: ``iv``, ``carried``, ``yield_``, then ``results``."""
-
-    def __init__(self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], region: Region) -> None:
-        super().__init__(builder, created, results, [region])
-        self._region = region
-
-    @property
-    def iv(self) -> Value:
-        """The induction variable, of the bounds' type."""
-        return self._region._values[0]
-
-    @property
-    def carried(self) -> tuple[Value, ...]:
-        """The loop-carried values at the start of an iteration."""
-        return tuple(self._region._values[1:])
-
-    def yield_(self, *values: Value) -> None:
-        """End the body; the values are carried into the next iteration."""
-        self._region.yield_(*values)
-
-    def __enter__(self) -> Self:
-        self._region.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._region.__exit__(kind, error, trace)
-
-
-class If(_Structured):
-    """An open ``scf.if`` without results: the with block is the then branch."""
-
-    def __init__(self, builder: Builder, created: IrOperation, then: Region) -> None:
-        super().__init__(builder, created, [], [then])
-        self._then = then
-
-    def yield_(self) -> None:
-        """End the branch (implied at the end of the with block)."""
-        self._then.yield_()
-
-    def yield_then(self) -> None:
-        """The guide's name for `yield_`."""
-        self._then.yield_()
-
-    def __enter__(self) -> Self:
-        self._then.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._then.__exit__(kind, error, trace)
-
-
-class IfElse(_Structured):
-    """An ``scf.if`` with two branches: ``with i.then: … i.yield_then(x)``, ``with i.otherwise: … i.yield_else(y)``."""
-
-    def __init__(
-        self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], then: Region, otherwise: Region
-    ) -> None:
-        super().__init__(builder, created, results, [then, otherwise])
-        self.then = then
-        self.otherwise = otherwise
-
-    def yield_then(self, *values: Value) -> None:
-        """End the then branch."""
-        self.then.yield_(*values)
-
-    def yield_else(self, *values: Value) -> None:
-        """End the else branch."""
-        self.otherwise.yield_(*values)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            _require_built(self._builder, self.operation, {"then": self.then, "otherwise": self.otherwise})
-
-
-class While(_Structured):
-    """An ``scf.while``: ``with w.before: … w.condition(c, …)``, ``with w.after: … w.yield_(…)``."""
-
-    def __init__(
-        self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], before: Region, after: Region
-    ) -> None:
-        super().__init__(builder, created, results, [before, after])
-        self.before = before
-        self.after = after
-
-    @property
-    def before_carried(self) -> tuple[Value, ...]:
-        """The before region's arguments; same as ``before.carried``."""
-        return self.before.carried
-
-    @property
-    def after_carried(self) -> tuple[Value, ...]:
-        """The after region's arguments; same as ``after.carried``."""
-        return self.after.carried
-
-    def yield_before(self, condition: Value, *forwarded: Value) -> None:
-        """The guide's name for `condition`."""
-        self.condition(condition, *forwarded)
-
-    def yield_after(self, *values: Value) -> None:
-        """The guide's name for `yield_`."""
-        self.yield_(*values)
-
-    def condition(self, condition: Value, *forwarded: Value) -> None:
-        """End the before region: go on while ``condition`` holds; ``forwarded`` are the after region's arguments."""
-        b = self._builder
-        if self.before._done:
-            b.fail(YieldTwiceError, "the region yields twice", op="scf.condition", operands=[condition, *forwarded])
-        used = b._use(condition, "scf.condition")
-        if condition.dtype is not dt.i1 or condition.is_shaped:
-            b.fail(DTypeError, "the condition must be an i1 scalar", op="scf.condition", operands=[condition])
-        self.before._finish(forwarded, [used])
-
-    def yield_(self, *values: Value) -> None:
-        """End the after region; the values are the before region's next arguments."""
-        self.after.yield_(*values)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            _require_built(self._builder, self.operation, {"before": self.before, "after": self.after})
-
-
-class ScopedRegion(_Structured):
-    """An open ``tpu.region``: allocations inside live until its end."""
-
-    def __init__(self, builder: Builder, created: IrOperation, results: Sequence[TypeInfo], body: Region) -> None:
-        super().__init__(builder, created, results, [body])
-        self._body = body
-
-    def yield_(self, *values: Value) -> None:
-        """End the region with its results."""
-        self._body.yield_(*values)
-
-    def __enter__(self) -> Self:
-        self._body.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._body.__exit__(kind, error, trace)
-
-
-def _require_built(builder: Builder, created: IrOperation, regions: dict[str, Region]) -> None:
-    missing = [name for name, region in regions.items() if not region._done]
-    if missing:
-        builder.fail(
-            YieldMissingError,
-            f"region {missing[0]!r} was never built",
-            op=created.name,
-            hint=f"write: with x.{missing[0]}: …",
-        )
 
 
 class ScfOps(Core):
@@ -372,8 +62,16 @@ class ScfOps(Core):
     def _self(self) -> Builder:
         return self  # pyright: ignore[reportReturnType]
 
-    @op("scf.for", source="k.openFor(lower, upper, step, inits)", traits=("region",))
-    def for_(self, lower: Value | int, upper: Value | int, step: Value | int = 1, init: Sequence[Value] = ()) -> For:
+    @op("scf.for", "scf.yield", source="k.openFor(lower, upper, step, inits)", traits=("region",))
+    def for_(
+        self,
+        lower: Value | int,
+        upper: Value | int,
+        step: Value | int = 1,
+        init: Sequence[Value] = (),
+        *,
+        late_unroll: int | None = None,
+    ) -> For:
         """A counted loop; ``upper`` is excluded.
 
         Args:
@@ -381,6 +79,7 @@ class ScfOps(Core):
             upper: end, excluded.
             step: positive step.
             init: start of the loop-carried values.
+            late_unroll: how many iterations the compiler unrolls to one, late: ``fori_loop(unroll=…)``.
 
         Ints take the type of the other bounds; when all are ints the counter is ``index``.
 
@@ -401,8 +100,12 @@ class ScfOps(Core):
         bounds = [self._bound(v, like, name) for v in (lower, upper, step)]
         carried = self._use_all(init, name)
         infos = [v._info for v in init]
-        created = self._emit_many(name, infos, [*(v._ir for v in bounds), *carried], None, 1)
-        block = _append_block(created, 0, [like, *infos])
+        attributes: dict[str, ir.Attribute] | None = None
+        if late_unroll is not None:
+            factor = self._i32_attribute(late_unroll, name, "late_unroll")
+            attributes = {"tpu.late_unroll": self.types.integer(factor, 32)}
+        created = self._emit_many(name, infos, [*(v._ir for v in bounds), *carried], attributes, 1)
+        block = append_block(created, 0, [like, *infos])
         return For(self._self(), created, infos, Region(self._self(), block, [like, *infos], infos, "scf.yield"))
 
     def _condition(self, condition: Value, name: str) -> IrValue:
@@ -418,7 +121,7 @@ class ScfOps(Core):
             )
         return used
 
-    @op("scf.if", source="k.openIf(cond)", traits=("region",))
+    @op("scf.if", "scf.yield", source="k.openIf(cond)", traits=("region",))
     def if_(self, condition: Value) -> If:
         """Run the with block when ``condition`` holds; the else branch is empty.
 
@@ -432,7 +135,7 @@ class ScfOps(Core):
             pass
         return If(self._self(), created, then)
 
-    @op("scf.if", source="k.openIfElse(cond, types)", traits=("region",))
+    @op("scf.if", "scf.yield", source="k.openIfElse(cond, types)", traits=("region",))
     def if_else(self, condition: Value, results: Sequence[TypeLike] = ()) -> IfElse:
         """Two branches that yield values of the given types.
 
@@ -456,7 +159,7 @@ class ScfOps(Core):
         )
         return IfElse(self._self(), created, infos, then, otherwise)
 
-    @op("scf.while", source="k.openWhile(inits, after_types)", traits=("region",))
+    @op("scf.while", "scf.condition", "scf.yield", source="k.openWhile(inits, after_types)", traits=("region",))
     def while_(self, init: Sequence[Value], after: Sequence[TypeLike] | None = None) -> While:
         """A loop that tests first.
 
@@ -479,8 +182,8 @@ class ScfOps(Core):
         starts = [v._info for v in init]
         infos = starts if after is None else self._infos(after, "scf.while")
         created = self._emit_many("scf.while", infos, used, None, 2)
-        before = _append_block(created, 0, starts)
-        body = _append_block(created, 1, infos)
+        before = append_block(created, 0, starts)
+        body = append_block(created, 1, infos)
         return While(
             self._self(),
             created,
@@ -489,7 +192,42 @@ class ScfOps(Core):
             Region(self._self(), body, infos, starts, "scf.yield"),
         )
 
-    @op("tpu.region", source="pl.run_scoped", traits=("region",))
+    @op("scf.index_switch", "scf.yield", source="scf.index_switch", traits=("region",))
+    def index_switch(self, index: Value, cases: Sequence[int], results: Sequence[TypeLike] = ()) -> Switch:
+        """One of several branches by the value of ``index``. Pallas lowers `lax.switch` to nested ``scf.if`` instead.
+
+        Args:
+            index: an index scalar.
+            cases: the values that have a branch of their own.
+            results: types of the results.
+
+        Example:
+            >>> with b.index_switch(b.to_index(a.i), [0, 2], [b.scalar_ty(i32)]) as switch:
+            ...     with switch.case(0) as case:
+            ...         case.yield_(b.lift(10))
+            ...     with switch.case(2) as case:
+            ...         case.yield_(b.lift(12))
+            ...     with switch.default as case:
+            ...         case.yield_(a.i)
+            >>> switch.results[0].dtype
+            i32
+        """
+        name = "scf.index_switch"
+        used = self._use(index, name)
+        if index._info is not self.types.index:
+            self.fail(DTypeError, "the switch is over an index", op=name, operands=[index], hint="b.to_index(v)")
+        values = self._ints(cases, name, "cases")
+        if len(set(values)) != len(values):
+            self.fail(ArityError, f"cases {values} repeat", op=name, hint="give each value once")
+        infos = self._infos(results, name)
+        attributes: dict[str, ir.Attribute] = {"cases": self.types.dense(values, 64)}
+        created = self._emit_many(name, infos, [used], attributes, 1 + len(values))
+        default, *others = (
+            Region(self._self(), region.blocks.append(), [], infos, "scf.yield") for region in created.regions
+        )
+        return Switch(self._self(), created, infos, default, dict(zip(values, others, strict=True)))
+
+    @op("tpu.region", "tpu.yield", source="pl.run_scoped", traits=("region",))
     def region(self, results: Sequence[TypeLike] = ()) -> ScopedRegion:
         """A region that frees what is allocated inside: `alloca`, `sem_alloc`.
 

@@ -278,6 +278,34 @@ class TpuDataOps(Core):
         shift = self._constant(self._int(amount, "tpu.dynamic_rotate", "amount"), self.types.scalar(dt.i32))
         return self.dynamic_rotate(source, shift, dimension, stride, stride_dimension)
 
+    @op("tpu.dynamic_gather", source="jnp.take_along_axis(x, indices, axis)")
+    def dynamic_gather(self, source: Value, indices: Value, dimensions: Sequence[int]) -> Value:
+        """Each element taken from where ``indices`` says along ``dimensions``, modulo their size.
+
+        Args:
+            source: any vector.
+            indices: integers; the result has their shape, which may differ from the source's in ``dimensions`` only.
+            dimensions: the one that is indexed, or several flattened together; the TensorCore takes the last two.
+
+        Example:
+            >>> b.dynamic_gather(b.ref_load(a.x), b.zeros((8, 128), i32), [1]).shape
+            (8, 128)
+        """
+        name = "tpu.dynamic_gather"
+        used = [self._use_vector(v, name) for v in (source, indices)]
+        if not indices.dtype.is_int:
+            self.fail(DTypeError, "indices are integers", op=name, operands=[source, indices])
+        dims = self._ints(dimensions, name, "dimensions")
+        if not dims or len(set(dims)) != len(dims) or any(not 0 <= d < source.rank for d in dims):
+            hint = "give one or more, each once, counted from 0"
+            self.fail(ArityError, f"dimensions {dims}", op=name, operands=[source, indices], hint=hint)
+        if source.rank != indices.rank or any(
+            s != i for d, (s, i) in enumerate(zip(source.shape, indices.shape, strict=True)) if d not in dims
+        ):
+            self.fail(ShapeError, f"shapes differ outside dimensions {dims}", op=name, operands=[source, indices])
+        info = self.types.vector(indices.shape, source.dtype)
+        return self._emit(name, info, used, {"dimensions": self.types.dense(dims, 32)})
+
     # --- reductions, scans, sorts -----------------------------------------------------------------------------------
 
     @op("tpu.all_reduce", source="b.allReduce(input, kind, dim)", traits=("reduction", "pure"))
@@ -414,7 +442,7 @@ class TpuDataOps(Core):
         """
         used = self._use(value, "tpu.assume_multiple")
         multiple = self._int(multiple, "tpu.assume_multiple", "multiple")
-        if not 1 <= multiple < 1 << 31 or value.is_shaped or value.dtype.is_float:
+        if not 1 <= multiple < 1 << 31 or value._info.kind != "scalar" or value.dtype.is_float:
             self.fail(
                 AttributeValueError,
                 f"{value!r} cannot be a multiple of {multiple}",

@@ -38,12 +38,6 @@ class TpuDmaOps(Core):
             return used
         return self._constant(self._int(value, name, "i32 operand"), self.types.scalar(dt.i32))._ir
 
-    def _i32_attribute(self, value: int, name: str, what: str) -> int:
-        found = self._int(value, name, what)
-        if not 0 <= found < 1 << 31:
-            self.fail(AttributeValueError, f"{what} {found}", op=name, hint="0 or more, and an i32")
-        return found
-
     @op("tpu.sem_alloc", source="b.semAlloc(.regular) / b.semAlloc(.dma)", traits=("semaphore",))
     def sem_alloc(self, kind: SemaphoreKind | str = SemaphoreKind.REGULAR, shape: tuple[int, ...] = ()) -> Value:
         """A semaphore, or an array of them, of the enclosing region.

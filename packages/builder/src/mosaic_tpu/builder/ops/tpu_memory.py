@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import IrValue, ir
 from mosaic_tpu.builder._registry import op
+from mosaic_tpu.builder._types import DYNAMIC
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.enums import MemorySpace
 from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, ShapeError
 from mosaic_tpu.builder.ops.vector import Indices, VectorOps
-
-#: ``ir.ShapedType.get_dynamic_size()``: stands for a size known at run time only.
-DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 class TpuMemoryOps(VectorOps):
@@ -368,6 +367,63 @@ class TpuMemoryOps(VectorOps):
             i32
         """
         return self.memref_bitcast(ref, dtype, shape)
+
+    @op("tpu.annotate", source="pltpu.annotate(ref, …)")
+    def annotate(
+        self,
+        ref: Value,
+        *,
+        no_store: bool = False,
+        no_bank_conflict: bool = False,
+        no_hazard: bool = False,
+        no_hazard_no_deps: bool = False,
+    ) -> Value:
+        """The ref, with promises to the compiler about accesses through it.
+
+        Args:
+            ref: any ref.
+            no_store: nothing is stored to it.
+            no_bank_conflict: accesses do not meet in a bank.
+            no_hazard: a load may follow a store at once. In VMEM only.
+            no_hazard_no_deps: loads and stores may be reordered. In VMEM only.
+
+        Raises:
+            AttributeValueError: more than one of ``no_store``, ``no_hazard`` and ``no_hazard_no_deps``.
+
+        Example:
+            >>> b.annotate(a.x, no_store=True).shape
+            (8, 128)
+        """
+        name = "tpu.annotate"
+        used = self._use_ref(ref, name)
+        promises = {
+            "no_store": no_store,
+            "no_bank_conflict": no_bank_conflict,
+            "no_hazard": no_hazard,
+            "no_hazard_no_deps": no_hazard_no_deps,
+        }
+        attributes = {k: self.types.boolean(self._flag(v, name, k)) for k, v in promises.items()}
+        if sum(v for k, v in promises.items() if k != "no_bank_conflict") > 1:
+            hint = "at most one of no_store, no_hazard and no_hazard_no_deps"
+            self.fail(AttributeValueError, "promises contradict each other", op=name, operands=[ref], hint=hint)
+        return self._emit(name, ref._info, [used], attributes)
+
+    @op("tpu.memref_memory_space_is", source="pltpu.has_memory_space(ref, memory_space)")
+    def memref_memory_space_is(self, ref: Value, memory_space: MemorySpace | str) -> Value:
+        """Whether the compiler puts an ``any`` ref into a memory space, as ``i1``.
+
+        Raises:
+            UnsupportedOpError: jaxlib 0.11 does not have it.
+
+        Example:
+            >>> b.memref_memory_space_is(a.hbm, "vmem").dtype
+            i1
+        """
+        name = "tpu.memref_memory_space_is"
+        used = self._use_ref(ref, name)
+        space = self._member(MemorySpace, memory_space, name)
+        self._require(name)
+        return self._emit(name, self.types.scalar(dt.i1), [used], {"memory_space": self.types.parse(space.mlir)})
 
     @op("tpu.assume_layout", source="b.assumeLayout(src)")
     def assume_layout(self, source: Value) -> Value:

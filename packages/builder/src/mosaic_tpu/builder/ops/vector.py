@@ -117,6 +117,25 @@ class VectorOps(Core):
         """
         return self.vector_load(ref, indices, shape)
 
+    @op("vector.store", source="pl.debug_print(message, vector)", traits=("store",))
+    def plain_vector_store(self, ref: Value, value: Value, indices: Indices = ()) -> None:
+        """The vector dialect's own store: what Pallas emits only to print a vector. Else it is `vector_store`.
+
+        Args:
+            ref: in VMEM.
+            value: a vector of the ref's rank and element type.
+            indices: one start a dimension; none means zeros.
+
+        Example:
+            >>> b.plain_vector_store(a.x, b.zeros((8, 128), f32))
+        """
+        name = "vector.store"
+        used, stored = self._vmem(ref, name), self._use_vector(value, name)
+        if value._info.dtype.mlir != ref._info.dtype.mlir:
+            self.fail(DTypeError, f"the ref holds {ref.dtype}, the value {value.dtype}", op=name, operands=[value, ref])
+        self._vector_shape(ref, value._info.shape, name)
+        self._emit_void(name, [stored, used, *self._indices(ref, indices, name)])
+
     # --- shapes ------------------------------------------------------------------------------------------------------
 
     @op("vector.broadcast", source="b.broadcastTo(src, shape)")

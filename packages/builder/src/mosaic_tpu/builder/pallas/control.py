@@ -1,16 +1,21 @@
-"""Control flow as Pallas lowers it: pl.when, lax.fori_loop, lax.while_loop, lax.cond, pl.run_scoped."""
+"""Control flow as Pallas lowers it: pl.when, pl.loop, lax.fori_loop, while_loop, cond and switch, pl.run_scoped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP, IrOperation
+from mosaic_tpu.builder._compat import IrOperation
 from mosaic_tpu.builder._registry import idiom
-from mosaic_tpu.builder._value import Operand, Value
-from mosaic_tpu.builder.errors import AttributeValueError, DTypeError, YieldTypeError
+from mosaic_tpu.builder._types import TypeInfo
+from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, YieldTypeError
 from mosaic_tpu.builder.ops.scf import TypeLike
+from mosaic_tpu.builder.pallas import _loops
 from mosaic_tpu.builder.pallas._base import Idioms, Scope
 
 type Carry = tuple[Value, ...]
@@ -53,8 +58,8 @@ class ControlIdioms(Idioms):
     def cond(
         self,
         condition: Value,
-        on_true: Callable[[], Carry],
-        on_false: Callable[[], Carry],
+        on_true: Callable[[], Carry | None],
+        on_false: Callable[[], Carry | None],
         results: Sequence[TypeLike] = (),
     ) -> Carry:
         """`lax.cond`; ``results`` are the types both branches return.
@@ -66,9 +71,68 @@ class ControlIdioms(Idioms):
         self._callable("cond", on_true, on_false)
         with self._b.if_else(self._predicate(condition, "cond"), results) as choice:
             with choice.then:
-                choice.yield_then(*on_true())
+                choice.yield_then(*(on_true() or ()))
             with choice.otherwise:
-                choice.yield_else(*on_false())
+                choice.yield_else(*(on_false() or ()))
+        return choice.results
+
+    @idiom(
+        "lax.switch(index, branches)",
+        "arith.maxsi",
+        "arith.minsi",
+        "arith.cmpi",
+        "scf.if",
+        group="control",
+        traits=("region",),
+    )
+    def switch(
+        self, index: Value | int, branches: Sequence[Callable[[], Carry | None]], results: Sequence[TypeLike] = ()
+    ) -> Carry:
+        """`lax.switch`: the branch of that number, the first or last beyond; one ``scf.if`` inside another.
+
+        Args:
+            index: an i32 scalar; of an int, the branch alone is emitted.
+            branches: functions without arguments that return the results.
+            results: the types they return.
+
+        Raises:
+            ArityError: there is no branch.
+            DTypeError: the index is not an i32 scalar.
+
+        Example:
+            >>> branches = [lambda: (b.lift(10),), lambda: (b.lift(11),), lambda: (a.i,)]
+            >>> b.pallas.switch(a.i, branches, [b.scalar_ty(i32)])[0].dtype
+            i32
+        """
+        b, op = self._b, "switch"
+        b._sequence(branches, op)
+        self._callable(op, *branches)
+        if not branches:
+            b.fail(ArityError, "a switch without branches", op=op, hint="one function a case")
+        if isinstance(index, Value) and self._value(index, op)._info is not b.types.scalar(dt.i32):
+            b.fail(DTypeError, "the index must be an i32 scalar", op=op, operands=[index], hint="b.index_cast(v, i32)")
+        known = None if isinstance(index, Value) else b._int(index, op, "index")
+        if len(branches) == 1:
+            return tuple(branches[0]() or ())
+        first = self._const(0, dt.i32)
+        chosen = self._i32(index)
+        last = self._const(len(branches) - 1, dt.i32)
+        chosen = b.minsi(b.maxsi(chosen, first), last)
+        if known is not None:
+            return tuple(branches[min(max(known, 0), len(branches) - 1)]() or ())
+        return self._switch(chosen, list(branches), results)
+
+    def _switch(self, index: Value, branches: list[Callable[[], Carry | None]], results: Sequence[TypeLike]) -> Carry:
+        b = self._b
+        with b.if_else(b.cmpi("ne", index, self._const(0, dt.i32)), results) as choice:
+            with choice.then:
+                if len(branches) > 2:
+                    rest = b.subi(index, self._const(1, dt.i32))
+                    choice.yield_then(*self._switch(rest, branches[1:], results))
+                else:
+                    choice.yield_then(*(branches[1]() or ()))
+            with choice.otherwise:
+                choice.yield_else(*(branches[0]() or ()))
         return choice.results
 
     def _init(self, init: Sequence[Operand]) -> list[Value]:
@@ -81,18 +145,19 @@ class ControlIdioms(Idioms):
     ) -> Carry:
         """`lax.while_loop` that is not a counted loop; both functions take the carry unpacked.
 
+        What the body returns as it came, and the condition does not read, is no carry of the ``scf.while``.
+
         Example:
             >>> b.pallas.while_loop(lambda i: i < 4, lambda i: (i + 1,), (0,))[0].dtype
             i32
         """
         self._callable("while_loop", condition, body)
-        with self._b.while_(self._init(init)) as loop:
-            with loop.before:
-                carried = loop.before.carried
-                loop.condition(condition(*carried), *carried)
-            with loop.after:
-                loop.yield_(*self._init(body(*loop.after.carried)))
-        return loop.results
+        starts, infos = self._starts_of(init)
+
+        def step(*carried: Value) -> list[Value]:
+            return self._next_carry("while_loop", body(*carried), infos)
+
+        return tuple(_loops.while_loop(self._b, starts, infos, condition, step))
 
     @idiom("lax.fori_loop(lo, hi, body, init)", "scf.for", group="control", traits=("region",))
     def fori_loop(
@@ -130,16 +195,39 @@ class ControlIdioms(Idioms):
             )
         return self._dynamic_loop(lower, upper, body, init)
 
-    def _run(self, body: Callable[..., Sequence[Operand] | None], i: Value, carried: Carry) -> list[Value]:
-        returned = body(i, *carried)
+    def _starts_of(self, init: Sequence[Operand]) -> tuple[list[_loops.Start], list[TypeInfo]]:
+        """What makes the start of each carry, when its turn has come, and the types."""
+        b = self._b
+        b._sequence(init, "carry")
+        b._use_all([v for v in init if isinstance(v, Value)], "carry")
+        infos = [v._info if isinstance(v, Value) else b.types.scalar(self._own_dtype(v)) for v in init]
+        return [lambda v=v: v if isinstance(v, Value) else self._own_number(v) for v in init], infos
+
+    def _own_dtype(self, number: Number) -> DType:
+        if isinstance(number, np.generic):
+            return dt.as_dtype(number.dtype)
+        if isinstance(number, bool):
+            return dt.i1
+        return dt.f32 if isinstance(number, float) else dt.i32
+
+    def _next_carry(self, op: str, returned: Sequence[Operand] | None, infos: Sequence[TypeInfo]) -> list[Value]:
+        """What a body returned, as the next carry."""
         found = self._init(() if returned is None else returned)
-        if len(found) != len(carried):
+        if len(found) != len(infos):
             self._b.fail(
                 YieldTypeError,
-                f"the body returned {len(found)} values for a carry of {len(carried)}",
-                op="fori_loop",
+                f"the body returned {len(found)} values for a carry of {len(infos)}",
+                op=op,
                 operands=found,
                 hint="return the next carry as a tuple",
+            )
+        if any(v._info.ir is not i.ir for v, i in zip(found, infos, strict=True)):
+            self._b.fail(
+                YieldTypeError,
+                f"the loop carries ({', '.join(map(str, infos))})",
+                op=op,
+                operands=found,
+                hint="return one value for each, of the same type",
             )
         return found
 
@@ -154,35 +242,40 @@ class ControlIdioms(Idioms):
         b = self._b
         steps = max(0, steps)
         factor = max(1, steps if unroll is True else int(unroll))
-        carried = tuple(self._init(init))
         if factor == steps:
-            indices = [self._const(start, dt.i32)]
-            carried = tuple(self._run(body, indices[0], carried))
-            for i in range(start + 1, start + steps):
-                indices.append(self._const(i, dt.i32))
-                carried = tuple(self._run(body, indices[-1], carried))
-            counts = any(_is_used(i) for i in indices)
-        else:
-            indices = [self._const(start, dt.i32)]
-            end = b.addi(indices[0], self._const(steps, dt.i32))
+            return self._unrolled(start, steps, body, init)
+        starts, infos = self._starts_of(init)
+        built = _loops.build(b, infos, lambda i, carried: self._next_carry("fori_loop", body(i, *carried), infos))
+        # JAX drops a counter that the body does not read: the loop then counts from 0.
+        counts = _loops.is_used(built, 0)
+        split = _loops.settle(b, built, starts)
+        low = self._const(start if counts else 0, dt.i32)
+        high = b.addi(low, self._const(steps, dt.i32))
+        if steps or factor > 1:
             step = self._const(1, dt.i32)
-            with b.for_(indices[0], end, step, carried) as loop:
-                loop.yield_(*self._run(body, loop.iv, loop.carried))
-            counts = _is_used(loop.iv)
-            if factor > 1:
-                loop.operation.attributes["tpu.late_unroll"] = b.types.integer(factor, 32)
-            if steps or factor > 1:
-                carried = loop.results
-            else:
-                loop.operation.erase()
-                _maker(step).erase()
+            results = _loops.place(b, built, low, high, step, split, factor if factor > 1 else None)
+        else:
+            results = _loops.together(split)
         if counts:
             self._const(steps, dt.i32)  # the scan's final counter, which nobody uses
+        return tuple(results)
+
+    def _unrolled(
+        self, start: int, steps: int, body: Callable[..., Sequence[Operand] | None], init: Sequence[Operand]
+    ) -> Carry:
+        b = self._b
+        carried = self._init(init)
+        infos = [v._info for v in carried]
+        indices: list[Value] = []
+        for i in range(start, start + steps):
+            indices.append(self._const(i, dt.i32))
+            carried = self._next_carry("fori_loop", body(indices[-1], *carried), infos)
+        if any(_is_used(i) for i in indices):
+            self._const(steps, dt.i32)
         else:
-            # JAX drops a counter that the body does not read: the loop then counts from 0.
             for i, index in enumerate(indices):
                 _maker(index).attributes["value"] = b.types.integer(i, 32)
-        return carried
+        return tuple(carried)
 
     def _dynamic_loop(
         self,
@@ -191,23 +284,98 @@ class ControlIdioms(Idioms):
         body: Callable[..., Sequence[Operand] | None],
         init: Sequence[Operand],
     ) -> Carry:
+        starts, infos = self._starts_of(init)
+
+        def step(i: Value, carried: list[Value]) -> list[Value]:
+            return self._next_carry("fori_loop", body(i, *carried), infos)
+
+        return tuple(
+            _loops.dynamic_loop(self._b, lambda: self._i32(lower), lambda: self._i32(upper), starts, infos, step)
+        )
+
+    @idiom("@pl.loop(lo, hi, step=…)", "scf.for", group="control", traits=("region",))
+    def loop(
+        self,
+        lower: Value | int,
+        upper: Value | int,
+        *,
+        init_carry: Sequence[Operand] | None = None,
+        step: Value | int = 1,
+        unroll: int | bool = 1,
+    ) -> Callable[[Callable[..., Sequence[Operand] | None]], Carry]:
+        """`pl.loop`: the decorator of a function of the index, and of the carry, that is looped at once.
+
+        Args:
+            lower: first index, an int or an i32 value.
+            upper: end, excluded.
+            init_carry: start of the carry; the name of the function is then what it comes to.
+            step: between indices.
+            unroll: as in `fori_loop`.
+
+        Raises:
+            AttributeValueError: the step is 0.
+
+        Example:
+            >>> @b.pallas.loop(0, 8, step=2)
+            ... def _(i):
+            ...     a.y[i] = a.x[i]
+        """
+        b, op = self._b, "loop"
+        low, high, stride = (n if isinstance(n, Value) else b._int(n, op, "bound") for n in (lower, upper, step))
+        if stride.__class__ is int and stride == 0:
+            b.fail(AttributeValueError, "a step of 0", op=op, hint="step=1 visits every index")
+
+        def decorator(body: Callable[..., Sequence[Operand] | None]) -> Carry:
+            self._callable(op, body)
+            start, each = low, stride
+            if isinstance(low, int) and isinstance(high, int) and isinstance(stride, int):
+                trips: Value | int = -((low - high) // stride)
+            else:
+                trips = self._trips(low, high, stride)
+                each, start = self._i32(stride), self._i32(low)
+
+            def one(i: Value, *carry: Value) -> Sequence[Operand] | None:
+                moved = b.muli(i, self._i32(each))
+                first = self._i32(start)
+                return body(b.addi(first, moved), *carry)
+
+            return self.fori_loop(0, trips, one, () if init_carry is None else init_carry, unroll=unroll)
+
+        return decorator
+
+    def _trips(self, low: Value | int, high: Value | int, stride: Value | int) -> Value:
+        """How often a loop runs: ``cdiv(high - low, stride)``."""
         b = self._b
-        low = lower if isinstance(lower, Value) else self._const(lower, dt.i32)
-        high = upper if isinstance(upper, Value) else self._const(upper, dt.i32)
-        carried = tuple(self._init(init))
-        steps = b.subi(high, low)
-        end = b.addi(low, steps)
-        if DYNAMIC_FORI_IS_ONE_LOOP:
-            with b.for_(low, end, self._const(1, dt.i32), carried) as loop:
-                loop.yield_(*self._run(body, loop.iv, loop.carried))
-            return loop.results
-        one = self._const(1, dt.i32)
-        main = b.addi(low, b.muli(b.divsi(steps, one), one))
-        with b.for_(low, main, self._const(1, dt.i32), carried) as loop:
-            loop.yield_(*self._run(body, loop.iv, loop.carried))
-        with b.for_(main, end, self._const(1, dt.i32), loop.results) as rest:
-            rest.yield_(*self._run(body, rest.iv, rest.carried))
-        return rest.results
+        end = self._i32(high)
+        length = b.subi(end, self._i32(low))
+        whole = self._i32(stride)
+        length = b.addi(length, b.subi(whole, self._const(1, dt.i32)))
+        return b.divsi(length, self._i32(stride))
+
+    def _i32(self, number: Value | int) -> Value:
+        return number if isinstance(number, Value) else self._const(number, dt.i32)
+
+    @idiom("pl.debug_check(cond, message)", "arith.xori", "cf.assert", group="control", traits=("debug",))
+    def debug_check(self, condition: Value, message: str, *, enabled: bool = False) -> None:
+        """`pl.debug_check`: two dead ops, unless checks are ``enabled``.
+
+        Args:
+            condition: an ``i1`` scalar, true where all is well.
+            message: reported where it is not.
+            enabled: emit the assertion, as Pallas does under `pl.enable_debug_checks`.
+
+        Example:
+            >>> b.pallas.debug_check(a.i < 4, "the grid has 4 steps", enabled=True)
+        """
+        b, op = self._b, "debug_check"
+        self._value(condition, op)
+        if condition._info is not b.types.scalar(dt.i1):
+            b.fail(DTypeError, "the condition must be an i1 scalar", op=op, operands=[condition], hint="compare first")
+        text = b._text(message, op, "message")
+        failed = b.xori(condition, self._const(True, dt.i1))
+        self._const(0, dt.i32)  # the error's code, which the lowering does not read
+        if b._flag(enabled, op, "enabled"):
+            b.assert_(b.xori(failed, self._const(True, dt.i1)), text)
 
     @idiom(
         "pl.run_scoped(body, …)", "tpu.region", "memref.alloca", "tpu.sem_alloc", group="control", traits=("region",)

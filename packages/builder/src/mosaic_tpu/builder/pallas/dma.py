@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import PALLAS_WAITS_WITH_WAIT_DMA
+from mosaic_tpu.builder._compat import PALLAS_COUNTS_DEVICES_UNSIGNED, PALLAS_WAITS_WITH_WAIT_DMA
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Value
-from mosaic_tpu.builder.errors import KindError
+from mosaic_tpu.builder.errors import ArityError, AttributeValueError, KindError
 from mosaic_tpu.builder.pallas.refs import Hoisted, RefIdioms, RefLike
 from mosaic_tpu.builder.views import Index, RefView
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
+
+
+@dataclass(frozen=True)
+class MeshDevice:
+    """A device by its coordinates on a mesh: ``device_id={"x": 1}`` of Pallas.
+
+    Attributes:
+        coordinates: one an axis, an int or an i32 value; this device's own along axes that are left out.
+        mesh: the size of every axis, in order, as the call's mesh has them.
+    """
+
+    coordinates: Mapping[str, Value | int]
+    mesh: Mapping[str, int]
+
+
+type Device = Value | int | MeshDevice
 
 
 @dataclass(frozen=True)
@@ -27,7 +44,7 @@ class AsyncCopy:
         target: view copied to.
         semaphore: the target's DMA semaphore.
         source_semaphore: the source's, of a remote copy.
-        device_id: logical device of a remote copy.
+        device_id: logical device of a remote copy, or one on a mesh.
     """
 
     builder: Builder
@@ -35,14 +52,13 @@ class AsyncCopy:
     target: RefView
     semaphore: RefView
     source_semaphore: RefView | None = None
-    device_id: Value | int | None = None
+    device_id: Device | None = None
 
     def _hoist(self, views: tuple[RefView | None, ...]) -> tuple[list[Hoisted | None], Value | None]:
         """The constants of static indices in order of the views, and the device."""
         p = self.builder.pallas
         hoisted = [None if v is None else p._hoist(v) for v in views]
-        device = self.device_id
-        return hoisted, p._const(device, dt.i32) if isinstance(device, int) else device
+        return hoisted, p._device(self.device_id)
 
     def _operands(self, *, swapped: bool = False) -> tuple[Value, Value, Value, Value | None, Value | None]:
         # Pallas makes the constants of static indices first, then the views from the last operand to the first.
@@ -132,9 +148,9 @@ class AsyncCopy:
         views = (self.source, self.target, self.semaphore, self.source_semaphore)
         if sent:
             views = (self.target, self.source, self.source_semaphore, self.semaphore)
-        hoisted, device = self._hoist(views)
-        if sent:
-            device = p._const(0, dt.i32)
+        hoisted = [None if v is None else p._hoist(v) for v in views]
+        given, compute = p._given_device(self.device_id)
+        device = p._const(0, dt.i32) if sent else given if compute is None else compute()
         core = device if sent else None
         waited, second, first = (p._materialize(views[n], hoisted[n]) for n in (2, 1, 0))  # pyright: ignore[reportArgumentType]
         self.builder.wait_dma(first, second, waited, device_id=device, core_id=core)
@@ -151,6 +167,80 @@ class DmaIdioms(RefIdioms):
                 hoisted[number] = [self._const(e, dt.i32) if type(e) is int else None for e in transform.entries]
         return hoisted or None
 
+    @idiom('device_id={"x": 1}', "tpu.device_id", "arith.muli", group="dma")
+    def on_mesh(self, coordinates: Mapping[str, Value | int], mesh: Mapping[str, int]) -> MeshDevice:
+        """A device by mesh coordinates, as ``device_id`` of `async_remote_copy` and `semaphore_signal`.
+
+        Args:
+            coordinates: by the name of the axis, ints or i32 values; this device's own along the axes left out.
+            mesh: the size of every axis, in the order of the call's mesh.
+
+        Raises:
+            ArityError: an axis that the mesh does not have.
+            AttributeValueError: a size that is not positive.
+
+        Example:
+            >>> neighbour = b.pallas.on_mesh({"y": 1}, mesh={"x": 2, "y": 4})
+            >>> b.pallas.semaphore_signal(b.sem_alloc(), 1, device_id=neighbour)
+        """
+        b, op = self._b, "on_mesh"
+        for given in (coordinates, mesh):
+            if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                b.fail(KindError, f"{given!r} is not a mapping", op=op, hint='on_mesh({"y": 1}, mesh={"x": 2, "y": 4})')
+        sizes = {axis: b._int(size, op, "size of the mesh") for axis, size in mesh.items()}
+        if any(size < 1 for size in sizes.values()):
+            b.fail(AttributeValueError, f"a mesh of {sizes}", op=op, hint="sizes are positive")
+        unknown = [axis for axis in coordinates if axis not in sizes]
+        if unknown:
+            b.fail(ArityError, f"no axis {unknown[0]!r}", op=op, hint=f"the mesh has {', '.join(map(str, sizes))}")
+        found = {n: c if isinstance(c, Value) else b._int(c, op, "coordinate") for n, c in coordinates.items()}
+        return MeshDevice(found, sizes)
+
+    def _device(self, device: Device | None) -> Value | None:
+        given, compute = self._given_device(device)
+        return given if compute is None else compute()
+
+    def _given_device(self, device: Device | None) -> tuple[Value | None, Callable[[], Value] | None]:
+        """Constants of what is given, and what makes the logical id of them where there is more to do."""
+        if isinstance(device, int):
+            return self._const(device, dt.i32), None
+        if not isinstance(device, MeshDevice):
+            return device, None
+        known = {
+            n: c if isinstance(c, Value) else self._const(c, dt.i32) for n, c in sorted(device.coordinates.items())
+        }
+        return None, lambda: self._mesh_number(known, device.mesh)
+
+    def _mesh_number(self, known: Mapping[str, Value], mesh: Mapping[str, int]) -> Value:
+        """The number of a device: its coordinates times the strides of the mesh."""
+        b = self._b
+        strides = {axis: math.prod(list(mesh.values())[n + 1 :]) for n, axis in enumerate(mesh)}
+        complete = {
+            axis: known[axis] if axis in known else self._axis_index(mesh[axis], strides[axis]) for axis in mesh
+        }
+        total: Value | None = None
+        for axis, coordinate in complete.items():
+            part = b.muli(coordinate, self._const(strides[axis], dt.i32))
+            total = b.addi(self._const(0, dt.i32) if total is None else total, part)
+        return self._const(0, dt.i32) if total is None else total
+
+    def _axis_index(self, size: int, stride: int) -> Value:
+        """`lax.axis_index`: where this device is along an axis."""
+        b = self._b
+        device = b.device_id()
+        length, minor = self._const(size, dt.i32), self._const(stride, dt.i32)
+        if PALLAS_COUNTS_DEVICES_UNSIGNED:
+            return b.remui(b.divui(device, minor), length)
+        return b.remsi(b.divsi(device, minor), length)
+
+    def _pinned(self, view: RefView) -> RefView:
+        """The view with constants, made here, for its static indices: a region takes those as operands."""
+        transforms = tuple(
+            Index(tuple(self._const(e, dt.i32) if type(e) is int else e for e in t.entries)) if type(t) is Index else t
+            for t in view.transforms
+        )
+        return RefView(view.ref, transforms, view.shape, view.dtype)
+
     @idiom("pltpu.make_async_copy(src, dst, sem)", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))
     def async_copy(self, source: RefLike, target: RefLike, semaphore: RefLike) -> AsyncCopy:
         """`pltpu.make_async_copy`.
@@ -162,11 +252,24 @@ class DmaIdioms(RefIdioms):
         src, dst, sem = (self._view(v, "async_copy") for v in (source, target, semaphore))
         return AsyncCopy(self._b, src, dst, sem)
 
+    @idiom("pltpu.sync_copy(src, dst)", "tpu.region", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))
+    def sync_copy(self, source: RefLike, target: RefLike) -> None:
+        """`pltpu.sync_copy`: a copy that is waited for, with a semaphore of its own.
+
+        Example:
+            >>> b.pallas.sync_copy(a.hbm, a.x)
+        """
+        src, dst = (self._pinned(self._view(v, "sync_copy")) for v in (source, target))
+        with self._one_line(), self._b.region():
+            copy = AsyncCopy(self._b, src, dst, RefView(self._b.sem_alloc("dma")))
+            copy.start()
+            copy.wait()
+
     @idiom("pltpu.make_async_remote_copy(…)", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))
     def async_remote_copy(
-        self, source: RefLike, target: RefLike, send_semaphore: RefLike, recv_semaphore: RefLike, device_id: Value | int
+        self, source: RefLike, target: RefLike, send_semaphore: RefLike, recv_semaphore: RefLike, device_id: Device
     ) -> AsyncCopy:
-        """`pltpu.make_async_remote_copy` with a logical device id.
+        """`pltpu.make_async_remote_copy` to a logical device, or to one on a mesh (`on_mesh`).
 
         Example:
             >>> send, recv = b.sem_alloc("dma"), b.sem_alloc("dma")
@@ -179,9 +282,20 @@ class DmaIdioms(RefIdioms):
 
     @idiom("pl.semaphore_signal(sem, n)", "tpu.sem_signal", group="dma", traits=("semaphore",))
     def semaphore_signal(
-        self, semaphore: RefLike, amount: Value | int = 1, *, device_id: Value | int | None = None
+        self,
+        semaphore: RefLike,
+        amount: Value | int = 1,
+        *,
+        device_id: Device | None = None,
+        core_index: Value | int | None = None,
     ) -> None:
-        """`pl.semaphore_signal`, here or on another logical device.
+        """`pl.semaphore_signal`, here, on another logical device or on another core.
+
+        Args:
+            semaphore: a semaphore, or a view of an array of them.
+            amount: added to it.
+            device_id: logical device that has the semaphore, or one on a mesh (`on_mesh`); this one if omitted.
+            core_index: core of that device.
 
         Example:
             >>> b.pallas.semaphore_signal(b.sem_alloc(), 1)
@@ -189,8 +303,19 @@ class DmaIdioms(RefIdioms):
         view = self._view(semaphore, "semaphore_signal")
         hoisted = self._hoist(view)
         count = amount if isinstance(amount, Value) else self._const(amount, dt.i32)
-        device = self._const(device_id, dt.i32) if isinstance(device_id, int) else device_id
-        self._b.sem_signal(self._materialize(view, hoisted), count, device_id=device)
+        device, compute = self._given_device(device_id)
+        core = self._const(core_index, dt.i32) if isinstance(core_index, int) else core_index
+        found = self._materialize(view, hoisted)
+        self._b.sem_signal(found, count, device_id=device if compute is None else compute(), core_id=core)
+
+    @idiom("pltpu.get_barrier_semaphore()", "tpu.sem_barrier", group="dma", traits=("semaphore",))
+    def get_barrier_semaphore(self) -> Value:
+        """`pltpu.get_barrier_semaphore`: the call then needs a ``collective_id``.
+
+        Example:
+            >>> b.pallas.semaphore_signal(b.pallas.get_barrier_semaphore(), 1)
+        """
+        return self._b.sem_barrier()
 
     @idiom("pl.semaphore_wait(sem, n)", "tpu.sem_wait", group="dma", traits=("semaphore",))
     def semaphore_wait(self, semaphore: RefLike, amount: Value | int = 1) -> None:

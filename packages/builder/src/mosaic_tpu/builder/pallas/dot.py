@@ -40,6 +40,11 @@ class DotIdioms(Idioms):
             precision: ``"fp32"`` is `lax.Precision.HIGHEST`, ``"bf16x3"`` is ``HIGH``.
             transpose_lhs_hint: as ``fuse_transposed_lhs_in_matmul`` makes it.
 
+        A single row on the right is multiplied and reduced on the VPU unless both sides are f32, as Pallas does.
+
+        Raises:
+            UnsupportedOpError: nothing is contracted, or the result is a scalar: Pallas refuses both.
+
         Example:
             >>> x = b.zeros((8, 128), bf16)
             >>> b.pallas.dot_general(x, x, (((1,), (1,)), ((), ())), preferred_element_type=f32).shape
@@ -47,7 +52,7 @@ class DotIdioms(Idioms):
         """
         for value in (lhs, rhs):
             self._b._use_vector(value, "dot_general")
-        out = lhs.dtype if preferred_element_type is None else self._b._element(preferred_element_type, "dot_general")
+        out = self._result_type(lhs, rhs, preferred_element_type)
         for value in (lhs, rhs):
             if value.dtype.is_unsigned:
                 self._b.fail(
@@ -55,12 +60,31 @@ class DotIdioms(Idioms):
                 )
         contracting, batch = self._dims(dimension_numbers, lhs, rhs)
         if self._is_matrix_vector(lhs, rhs, contracting, batch):
-            return self._matrix_vector(lhs, rhs, out, preferred_element_type)
+            return self._matrix_vector(lhs, rhs, out)
+        if not contracting[0] or (len(contracting[0]) == lhs.rank == rhs.rank):
+            self._b.fail(
+                UnsupportedOpError,
+                "nothing is contracted" if not contracting[0] else "the product is a scalar",
+                op="dot_general",
+                operands=[lhs, rhs],
+                hint="multiply the operands, and b.pallas.sum what is left",
+            )
         numbers = DotDimensionNumbers.of(lhs.rank, rhs.rank, contracting, batch)
         acc = self._b.zeros(numbers.result_shape(lhs.shape, rhs.shape), out)
         return self._b.matmul(
             lhs, rhs, acc, dimension_numbers=numbers, precision=precision, transpose_lhs_hint=transpose_lhs_hint
         )
+
+    def _result_type(self, lhs: Value, rhs: Value, preferred: DType | None) -> DType:
+        """JAX's promotion: of floats the wider, of a float and an integer the float."""
+        if preferred is not None:
+            return self._b._element(preferred, "dot_general")
+        first, second = lhs.dtype, rhs.dtype
+        if first is second:
+            return first
+        if first.is_float != second.is_float:
+            return first if first.is_float else second
+        return first if first.bits > second.bits else second
 
     def _dims(self, dims: Dims, lhs: Value, rhs: Value) -> Dims:
         """``((lhs contracting, rhs contracting), (lhs batch, rhs batch))``, checked."""
@@ -107,14 +131,32 @@ class DotIdioms(Idioms):
             and (lhs.dtype is not dt.f32 or rhs.dtype is not dt.f32)
         )
 
-    def _matrix_vector(self, lhs: Value, rhs: Value, out: DType, preferred: DType | None) -> Value:
-        self._b.fail(
-            UnsupportedOpError,
-            "a product with a single row, which Pallas reduces on the VPU",
-            op="dot_general",
-            operands=[lhs, rhs],
-            hint="write b.pallas.sum(x * y, 1), or cast both operands to f32",
-        )
+    def _matrix_vector(self, lhs: Value, rhs: Value, out: DType) -> Value:
+        b = self._b
+        (rows, _), (_, columns) = lhs.shape, rhs.shape
+        x, y = lhs, rhs
+        if lhs.shape != rhs.shape:
+            # Pallas broadcasts both, the left one to its own shape, to what the result's type says.
+            if not lhs.dtype is rhs.dtype is out:
+                b.fail(
+                    UnsupportedOpError,
+                    f"a product with a single row of {lhs.dtype} and {rhs.dtype} to {out}",
+                    op="dot_general",
+                    operands=[lhs, rhs],
+                    hint="Pallas refuses it: cast both operands to f32, or leave preferred_element_type out",
+                )
+            x, y = (b._emit("vector.broadcast", b.types.vector((rows, columns), out), [v._ir]) for v in (x, y))
+        if not out.is_float or (out is not dt.f32 and (x.dtype is not out or y.dtype is not out)):
+            b.fail(
+                UnsupportedOpError,
+                f"a product with a single row to {out}",
+                op="dot_general",
+                operands=[lhs, rhs],
+                hint="Pallas refuses it: cast both operands to f32",
+            )
+        x, y = (v if v.dtype is out else b.extf(v, out) for v in (x, y))
+        acc = b.zeros((rows,), out)
+        return b.shape_cast(b.multi_reduction("add", b.mulf(x, y), acc, (1,)), (rows, 1))
 
     @idiom("jnp.dot(x, y)", "arith.constant", "tpu.matmul", group="dot")
     def dot(
@@ -125,16 +167,52 @@ class DotIdioms(Idioms):
         preferred_element_type: DType | None = None,
         precision: Precision | str | None = None,
     ) -> Value:
-        """`jnp.dot` of two matrices, also ``x @ y``.
+        """`jnp.dot`: the last dimension with the second to last, or the only one, of the right side.
 
         Example:
             >>> x, y = b.zeros((8, 128), bf16), b.zeros((128, 128), bf16)
             >>> b.pallas.dot(x, y, preferred_element_type=f32).dtype
             f32
         """
-        return self.dot_general(
-            lhs, rhs, (((1,), (0,)), ((), ())), preferred_element_type=preferred_element_type, precision=precision
-        )
+        for value in (lhs, rhs):
+            self._b._use_vector(value, "dot")
+        dims = (((lhs.rank - 1,), (max(rhs.rank - 2, 0),)), ((), ()))
+        return self.dot_general(lhs, rhs, dims, preferred_element_type=preferred_element_type, precision=precision)
+
+    @idiom("x @ y", "arith.constant", "tpu.matmul", group="dot")
+    def matmul(
+        self,
+        lhs: Value,
+        rhs: Value,
+        *,
+        preferred_element_type: DType | None = None,
+        precision: Precision | str | None = None,
+    ) -> Value:
+        """`jnp.matmul`, ``x @ y``: as `dot`, but for leading dimensions that both have, which are batches.
+
+        Raises:
+            UnsupportedOpError: batches on both sides that differ, or more on the right than on the left.
+
+        Example:
+            >>> x, y = b.zeros((2, 8, 128), bf16), b.zeros((2, 128, 128), bf16)
+            >>> b.pallas.matmul(x, y, preferred_element_type=f32).shape
+            (2, 8, 128)
+        """
+        for value in (lhs, rhs):
+            self._b._use_vector(value, "matmul")
+        if rhs.rank <= 2:
+            return self.dot(lhs, rhs, preferred_element_type=preferred_element_type, precision=precision)
+        if lhs.rank != rhs.rank or lhs.shape[:-2] != rhs.shape[:-2]:
+            self._b.fail(
+                UnsupportedOpError,
+                "batches that differ",
+                op="matmul",
+                operands=[lhs, rhs],
+                hint="b.pallas.dot_general with the dimension numbers",
+            )
+        batch = tuple(range(lhs.rank - 2))
+        dims = (((lhs.rank - 1,), (rhs.rank - 2,)), (batch, batch))
+        return self.dot_general(lhs, rhs, dims, preferred_element_type=preferred_element_type, precision=precision)
 
     @idiom("jnp.einsum(spec, x, y)", "tpu.trace_start", "tpu.matmul", "tpu.trace_stop", group="dot")
     def einsum(
@@ -146,7 +224,7 @@ class DotIdioms(Idioms):
         preferred_element_type: DType | None = None,
         precision: Precision | str | None = None,
     ) -> Value:
-        """Two-operand `jnp.einsum` that is one product: a trace span around the matmul.
+        """Two-operand `jnp.einsum` that is one product, of the operands in either order: a trace span around it.
 
         Raises:
             UnsupportedOpError: the product needs transposes or other reductions.
@@ -159,6 +237,8 @@ class DotIdioms(Idioms):
         for value in (lhs, rhs):
             self._b._use_vector(value, "einsum")
         dims = _einsum_dims(spec) if isinstance(spec, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        swapped = _einsum_dims(_swapped(spec)) if isinstance(spec, str) and dims is None else None  # pyright: ignore[reportUnnecessaryIsInstance]
+        dims = dims or swapped
         if dims is None:
             self._b.fail(
                 UnsupportedOpError,
@@ -175,10 +255,18 @@ class DotIdioms(Idioms):
                 op="einsum",
                 operands=[lhs, rhs],
             )
+        if swapped is not None:
+            lhs, rhs = rhs, lhs
         self._b.trace_start(10, spec)
         result = self.dot_general(lhs, rhs, dims, preferred_element_type=preferred_element_type, precision=precision)
         self._b.trace_stop()
         return result
+
+
+def _swapped(spec: str) -> str:
+    operands, arrow, out = spec.partition("->")
+    left, comma, right = operands.partition(",")
+    return f"{right}{comma}{left}{arrow}{out}"
 
 
 def _einsum_dims(spec: str) -> Dims | None:

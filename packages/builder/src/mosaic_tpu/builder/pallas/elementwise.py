@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NoReturn
 
 from mosaic_tpu.builder import dtypes as dt
@@ -442,82 +441,40 @@ class ElementwiseIdioms(Idioms):
         )
 
     def _at_jit(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
-        """Operands of a jitted jnp function: a number becomes one scalar constant at the call."""
+        """Operands of a jitted jnp function: a number becomes one scalar constant at the call.
+
+        Beside floats it is a constant of its own type, converted in the function.
+        """
         self._check(op, x, y)
         like = x.dtype if isinstance(x, Value) else y.dtype if isinstance(y, Value) else None
         if like is None:
             self._b.fail(
                 KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)"
             )
-        first = x if isinstance(x, Value) else self._const(*self._b._number(x, like))
-        second = y if isinstance(y, Value) else self._const(*self._b._number(y, like))
+        first, second = self._jit_operand(x, like), self._jit_operand(y, like)
         self._check_dtypes(first, second, op)
-        if not like.is_int or like is dt.i1:
-            self._b.fail(DTypeError, f"does not take {like}", op=op, operands=[first, second], hint="integers only")
+        if like is dt.i1 or not (like.is_int or like.is_float):
+            self._b.fail(DTypeError, f"does not take {like}", op=op, operands=[first, second], hint="numbers only")
         return self._rank(first, second.rank), self._rank(second, first.rank)
 
-    @idiom(
-        "lax.sign(x)", "arith.cmpi", "arith.extui", "arith.subi", group="elementwise", traits=("elementwise", "pure")
-    )
-    def sign(self, x: Value) -> Value:
-        """`lax.sign` of signed integers: ``(x > 0) - (x < 0)``.
+    def _jit_operand(self, x: Operand, like: DType) -> Value:
+        if isinstance(x, Value):
+            return x
+        if like.is_float and type(x) in (int, float):
+            return self.astype(self._own_number(x), like)
+        return self._const(*self._b._number(x, like))
 
-        Example:
-            >>> b.pallas.sign(b.lift(-3)).dtype
-            i32
-        """
-        self._value(x, "sign")
-        if not x.dtype.is_int or x.dtype.is_unsigned or x.dtype is dt.i1:
-            self._b.fail(UnsupportedOpError, f"sign of {x.dtype}", op="sign", operands=[x], hint="signed integers only")
-        positive = self._b.extui(self._compare("gt", x, 0), x.dtype)
-        negative = self._b.extui(self._compare("lt", x, 0), x.dtype)
-        return self.sub(positive, negative)
-
-    @idiom("x // y", "arith.divsi", "arith.remsi", "arith.select", group="elementwise", traits=("elementwise", "pure"))
-    def floor_divide(self, x: Operand, y: Operand) -> Value:
-        """`jnp.floor_divide` of integers: division towards zero and a correction where the signs differ.
-
-        Example:
-            >>> b.pallas.floor_divide(b.lift(-7), 2).dtype
-            i32
-        """
-        first, second = self._at_jit(x, y, "floor_divide")
-        if first.dtype.is_unsigned:
-            return self.div(first, second)
-        return self._b._inlined("floor_divide", (first, second), self._signed_floor_divide)[0]
-
-    def _signed_floor_divide(self, first: Value, second: Value) -> Sequence[Value]:
-        quotient = self.div(first, second)
-        differ = self.ne(self.sign(first), self.sign(second))
-        inexact = self.ne(self.rem(first, second), 0)
-        return [self._b.select(self.bitwise_and(differ, inexact), self.sub(quotient, 1), quotient)]
-
-    @idiom("x % y", "arith.remsi", "arith.select", group="elementwise", traits=("elementwise", "pure"))
-    def remainder(self, x: Operand, y: Operand) -> Value:
-        """`jnp.remainder` of integers: the sign of the divisor.
-
-        Example:
-            >>> b.pallas.remainder(b.lift(-7), 2).dtype
-            i32
-        """
-        first, second = self._at_jit(x, y, "remainder")
-        return self._b._inlined("remainder", (first, second), self._integer_remainder)[0]
-
-    def _integer_remainder(self, first: Value, second: Value) -> Sequence[Value]:
-        second = self.where(self.eq(second, 0), 1, second)
-        truncated = self.rem(first, second)
-        inexact = self.ne(truncated, 0)
-        flips = self.ne(self.lt(truncated, 0), self.lt(second, 0))
-        return [self._b.select(self.bitwise_and(flips, inexact), self.add(truncated, second), truncated)]
-
-    @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))
-    def cdiv(self, x: Value, n: int) -> Value:
-        """`pl.cdiv`: ``(x + n - 1)`` divided by ``n`` towards zero.
-
-        Example:
-            >>> b.pallas.cdiv(b.lift(7), 2).dtype
-            i32
-        """
-        self._value(x, "cdiv")
-        size = self._b._int(n, "cdiv", "divisor")
-        return self.div(self.add(x, size - 1), size)
+    def _bits(self, x: Value, dtype: DType, op: str) -> Value:
+        """The same bits as another type of the same width: a vector's through ``tpu``, a scalar's through ``arith``."""
+        if dtype.bits != x.dtype.bits:
+            self._b.fail(
+                DTypeError,
+                f"{x.dtype} and {dtype} differ in width",
+                op=op,
+                operands=[x],
+                hint="b.pallas.bitcast changes the second-to-last dimension with the width",
+            )
+        info = self._b.types.like(x._info, dtype)
+        if info.ir is x._info.ir and PALLAS_DROPS_IDENTITY_BITCAST:
+            return Value(x._ir, info, x._scope)
+        return self._b._emit("tpu.bitcast" if x.is_vector else "arith.bitcast", info, [x._ir])

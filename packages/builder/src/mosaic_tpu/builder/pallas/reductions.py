@@ -1,4 +1,4 @@
-"""Reduction idioms: jnp.sum, max, min."""
+"""Reduction idioms: sums, extremes and where they are, means, and reductions of booleans."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Number, Value
-from mosaic_tpu.builder.errors import UnsupportedOpError
-from mosaic_tpu.builder.pallas._base import Idioms
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, UnsupportedOpError
+from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
 type Axis = int | Sequence[int] | None
 
 
-class ReductionIdioms(Idioms):
+class ReductionIdioms(ElementwiseIdioms):
     """`jnp` reductions, with Pallas's dense start values and its detour to a scalar."""
 
     def _reduce(
@@ -53,19 +54,25 @@ class ReductionIdioms(Idioms):
         return self._b.vector_extract(kept, (0,) * (rank + 1))
 
     @idiom("jnp.sum(x, axis)", "vector.multi_reduction", group="reductions", traits=("reduction", "pure"))
-    def sum(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
-        """`jnp.sum`: 16-bit floats are summed in f32 and cast back, as JAX does.
+    def sum(self, x: Value, axis: Axis = None, *, keepdims: bool = False, dtype: DType | None = None) -> Value:
+        """`jnp.sum`: 16-bit floats are summed in f32 and cast back, narrow integers and booleans in i32, as JAX does.
 
         Args:
-            x: a float or i32 vector.
+            x: a vector of floats or signed integers, or of booleans, which are counted.
             axis: one axis, several, or all of them (a scalar result).
             keepdims: keep reduced axes with size 1.
+            dtype: what to cast to first, and of the result.
 
         Example:
             >>> b.pallas.sum(a.x[...], 1).shape, b.pallas.sum(a.x[...]).shape
             ((8,), ())
         """
         self._b._use_vector(x, "sum")
+        if dtype is not None:
+            cast = self.astype(x, self._b._element(dtype, "sum"))
+            return self._reduce("sum", cast, axis, keepdims, ("add", "add"), (0, 0.0))
+        if x.dtype in (dt.i1, dt.i4, dt.i8, dt.i16):
+            x = self.astype(x, dt.i32)
         small = x.dtype.is_float and x.dtype.bits == 16
         wide = self._b.extf(x, dt.f32) if small else x
         total = self._reduce("sum", wide, axis, keepdims, ("add", "add"), (0, 0.0))
@@ -90,3 +97,242 @@ class ReductionIdioms(Idioms):
             (128,)
         """
         return self._reduce("min", x, axis, keepdims, ("minsi", "minimumf"), ((1 << 31) - 1, math.inf))
+
+    # --- of booleans -------------------------------------------------------------------------------------------------
+
+    def _reduce_booleans(
+        self, name: str, x: Value, axis: Axis, keepdims: bool, kinds: tuple[str, str], start: float
+    ) -> Value:
+        """1.0 and 0.0 reduced, and compared with 0: Mosaic reduces no booleans."""
+        self._b._use_vector(x, name)
+        axes = None if axis is None else self._axes(axis, x.rank, name, x)
+        keepdims = self._b._flag(keepdims, name, "keepdims")
+        with self._one_line():
+            truth = self.astype(x, dt.i1)
+            numbers = self.where(truth, 1.0, 0.0)
+            found = self.gt(self._reduce(name, numbers, axes, False, kinds, (0, start)), 0.0)
+            if not keepdims:
+                return found
+            shape = tuple(1 if axes is None or d in axes else s for d, s in enumerate(x.shape))
+            return self._b.shape_cast(found, shape) if found.rank else self._b.broadcast_to(found, shape)
+
+    @idiom("jnp.any(x, axis)", "vector.multi_reduction", "arith.cmpf", group="reductions", traits=("reduction", "pure"))
+    def any(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
+        """`jnp.any`: the maximum of 1.0 and 0.0 is above 0; other types are compared with 0 first.
+
+        Example:
+            >>> b.pallas.any(a.x[...] > 0.0, 1).dtype
+            i1
+        """
+        return self._reduce_booleans("any", x, axis, keepdims, ("maxsi", "maximumf"), -math.inf)
+
+    @idiom("jnp.all(x, axis)", "vector.multi_reduction", "arith.cmpf", group="reductions", traits=("reduction", "pure"))
+    def all(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
+        """`jnp.all`: the minimum of 1.0 and 0.0 is above 0; other types are compared with 0 first.
+
+        Example:
+            >>> b.pallas.all(a.x[...] > 0.0, 1).dtype
+            i1
+        """
+        return self._reduce_booleans("all", x, axis, keepdims, ("minsi", "minimumf"), math.inf)
+
+    @idiom("jnp.count_nonzero(x, axis)", "arith.extui", "vector.multi_reduction", group="reductions")
+    def count_nonzero(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
+        """`jnp.count_nonzero` of numbers: the i32 sum of ``x != 0``.
+
+        Example:
+            >>> b.pallas.count_nonzero(a.x[...], 1).dtype
+            i32
+        """
+        self._b._use_vector(x, "count_nonzero")
+        axis = None if axis is None else self._axes(axis, x.rank, "count_nonzero", x)
+        with self._one_line():
+            return self.sum(self.ne(x, False if x.dtype is dt.i1 else 0), axis, keepdims=keepdims)
+
+    # --- means -------------------------------------------------------------------------------------------------------
+
+    def _count(self, x: Value, axis: Axis, op: str) -> float:
+        axes = range(x.rank) if axis is None else self._axes(axis, x.rank, op, x)
+        return float(math.prod(x.shape[d] for d in axes))
+
+    def _floating(self, x: Value, op: str) -> tuple[Value, DType]:
+        """What a mean is taken of, and its type: of integers f32, of 16-bit floats that type, summed in f32."""
+        self._b._use_vector(x, op)
+        if not x.dtype.is_float and not x.dtype.is_int:
+            self._b.fail(DTypeError, f"{op} of {x.dtype}", op=op, operands=[x], hint="floats or integers")
+        wide = x if x.dtype.is_float and x.dtype.bits != 16 else self.astype(x, dt.f32)
+        return wide, x.dtype if x.dtype.is_float else dt.f32
+
+    @idiom(
+        "jnp.mean(x, axis)", "vector.multi_reduction", "arith.divf", group="reductions", traits=("reduction", "pure")
+    )
+    def mean(self, x: Value, axis: Axis = None, *, keepdims: bool = False, dtype: DType | None = None) -> Value:
+        """`jnp.mean`: the sum, in f32 for 16-bit floats, over the count.
+
+        Args:
+            x: a vector of floats or integers.
+            axis: one axis, several, or all of them (a scalar result).
+            keepdims: keep reduced axes with size 1.
+            dtype: of the sum and the result.
+
+        Example:
+            >>> b.pallas.mean(a.x[...], 1).shape, b.pallas.mean(a.half[...], 1).dtype
+            ((8,), bf16)
+        """
+        wide, result = self._floating(x, "mean")
+        count = self._count(x, axis, "mean")
+        if dtype is not None:
+            result = self._b._element(dtype, "mean")
+            if not result.is_float or result.bits < 32:
+                self._b.fail(DTypeError, f"a mean in {result}", op="mean", operands=[x], hint="f32")
+        with self._one_line():
+            total = self._reduce("mean", wide, axis, keepdims, ("add", "add"), (0, 0.0))
+            return self.astype(self.div(total, count), result)
+
+    @idiom("jnp.var(x, axis)", "vector.multi_reduction", "arith.divf", "arith.select", group="reductions")
+    def var(self, x: Value, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False) -> Value:
+        """`jnp.var`: the mean square distance from the mean, NaN where ``ddof`` leaves nothing.
+
+        Args:
+            x: a vector of floats or integers.
+            axis: one axis, several, or all of them (a scalar result).
+            ddof: how much the divisor is less than the count.
+            keepdims: keep reduced axes with size 1.
+
+        Example:
+            >>> b.pallas.var(a.x[...], 1).shape
+            (8,)
+        """
+        self._b._use_vector(x, "var")
+        less = self._b._int(ddof, "var", "ddof")
+        count = self._count(x, axis, "var")
+        with self._one_line():
+            correction = self._const(less, dt.i32)
+            wide, result = self._floating(x, "var")
+            mean = self._reduce("var", wide, axis, True, ("add", "add"), (0, 0.0))
+            centred = self.sub(wide, self.div(mean, count))
+            squares = self.mul(centred, centred)
+            divisor = self.sub(count, self.astype(correction, wide.dtype))
+            total = self._reduce("var", squares, axis, keepdims, ("add", "add"), (0, 0.0))
+            found = self.astype(self.div(total, divisor), result)
+            return self.where(self.gt(divisor, 0), found, math.nan)
+
+    @idiom("jnp.std(x, axis)", "vector.multi_reduction", "math.sqrt", group="reductions", traits=("reduction", "pure"))
+    def std(self, x: Value, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False) -> Value:
+        """`jnp.std`: the square root of `var`.
+
+        Example:
+            >>> b.pallas.std(a.x[...], 1).shape
+            (8,)
+        """
+        with self._one_line():
+            return self._b.sqrt(self.var(x, axis, ddof=ddof, keepdims=keepdims))
+
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    def _position(self, name: str, x: Value, axis: int | None, keepdims: bool, index_dtype: DType) -> Value:
+        self._b._use_vector(x, name)
+        if x.dtype not in (dt.f32, dt.bf16):
+            self._b.fail(UnsupportedOpError, f"{name} of {x.dtype}", op=name, operands=[x], hint="cast to f32 first")
+        native = dt.i16 if x.dtype is dt.bf16 else dt.i32
+        wanted = self._b._element(index_dtype, name)
+        if wanted not in (dt.i32, native):
+            self._b.fail(DTypeError, f"indices of {wanted} into {x.dtype}", op=name, operands=[x], hint="i32")
+        keepdims = self._b._flag(keepdims, name, "keepdims")
+        shape = x.shape
+        with self._one_line():
+            if axis is None:
+                at, x = 0, x if x.rank == 1 else self._b.shape_cast(x, (math.prod(shape),))
+                kept = (1,) * len(shape)
+            else:
+                (at,) = self._axes(axis, x.rank, name, x)
+                kept = (*shape[:at], 1, *shape[at + 1 :])
+            found = self._reduce_index(name, x, at, native, wanted)
+            if not keepdims:
+                return found
+            return self._b.shape_cast(found, kept) if found.rank else self._b.broadcast_to(found, kept)
+
+    def _reduce_index(self, name: str, x: Value, axis: int, native: DType, wanted: DType) -> Value:
+        b = self._b
+        flat = x.rank == 1
+        if flat:  # Mosaic reduces no vectors of rank 1
+            x, axis = b.shape_cast(x, (1, *x.shape)), 1
+        info = b.types.vector((*x.shape[:axis], *x.shape[axis + 1 :]), native)
+        kind = b.types.parse(f"#tpu.reduction_kind<arg_{name[3:]}>")
+        found = b._emit("tpu.reduce_index", info, [x._ir], {"axis": b.types.integer(axis, 32), "kind": kind})
+        if wanted is not native:
+            found = b.extsi(found, wanted)
+        return b.vector_extract(found, (0,)) if flat else found
+
+    @idiom("jnp.argmax(x, axis)", "tpu.reduce_index", group="reductions", traits=("reduction", "pure"))
+    def argmax(
+        self, x: Value, axis: int | None = None, *, keepdims: bool = False, index_dtype: DType = dt.i32
+    ) -> Value:
+        """`jnp.argmax`, `lax.argmax` of f32 or bf16: where the largest element along one axis is.
+
+        Args:
+            x: a vector.
+            axis: one axis; if omitted, of the vector with its dimensions flattened.
+            keepdims: keep the reduced axis with size 1.
+            index_dtype: i32; of bf16 also i16, which is what the hardware gives.
+
+        Example:
+            >>> b.pallas.argmax(a.x[...], 1).dtype
+            i32
+        """
+        return self._position("argmax", x, axis, keepdims, index_dtype)
+
+    @idiom("jnp.argmin(x, axis)", "tpu.reduce_index", group="reductions", traits=("reduction", "pure"))
+    def argmin(
+        self, x: Value, axis: int | None = None, *, keepdims: bool = False, index_dtype: DType = dt.i32
+    ) -> Value:
+        """`jnp.argmin`, `lax.argmin` of f32 or bf16: where the smallest element along one axis is. See `argmax`.
+
+        Example:
+            >>> b.pallas.argmin(a.x[...], 1).dtype
+            i32
+        """
+        return self._position("argmin", x, axis, keepdims, index_dtype)
+
+    @idiom("lax.top_k(x, k, is_stable=False)", "tpu.reduce_index", "tpu.concatenate", group="reductions")
+    def top_k(self, x: Value, k: int, *, axis: int = -1) -> tuple[Value, Value]:
+        """`lax.top_k`: the largest elements and their positions, found one after the other.
+
+        Args:
+            x: a vector of f32, or of bf16 on a TPU v6 or later, of rank 2 or more.
+            k: how many.
+            axis: along which.
+
+        Returns:
+            The elements, and their positions as i32; both have size ``k`` in ``axis``.
+
+        Example:
+            >>> values, positions = b.pallas.top_k(a.x[...], 2)
+            >>> values.shape, positions.dtype
+            ((8, 2), i32)
+        """
+        b = self._b
+        b._use_vector(x, "top_k")
+        if x.dtype not in (dt.f32, dt.bf16):
+            b.fail(UnsupportedOpError, f"top_k of {x.dtype}", op="top_k", operands=[x], hint="cast to f32 first")
+        (at,) = self._axes(axis, x.rank, "top_k", x)
+        count = b._int(k, "top_k", "number of elements")
+        if x.rank < 2:
+            b.fail(ArityError, "a vector of rank 2 or more is needed", op="top_k", operands=[x], hint="x[None, :]")
+        if not 1 <= count <= x.shape[at]:
+            b.fail(AttributeValueError, f"k = {count}", op="top_k", operands=[x], hint=f"from 1 to {x.shape[at]}")
+        native = dt.i16 if x.dtype is dt.bf16 else dt.i32
+        with self._one_line():
+            places = b.iota(x.shape, native, (at,))
+            values: list[Value] = []
+            positions: list[Value] = []
+            for _ in range(count):
+                positions.append(self._reduce_index("argmax", x, at, native, native))
+                values.append(self._reduce("max", x, at, False, ("maxsi", "maximumf"), (0, -math.inf)))
+                here = self.eq(places, b.pallas.expand_dims(positions[-1], at))
+                x = self.where(here, self._const(-math.inf, x.dtype), x)
+            return self._stacked(values, at), self.astype(self._stacked(positions, at), dt.i32)
+
+    def _stacked(self, xs: Sequence[Value], axis: int) -> Value:
+        wide = [self._b.pallas.expand_dims(x, axis) for x in xs]
+        return wide[0] if len(wide) == 1 else self._b.concatenate(wide, axis)

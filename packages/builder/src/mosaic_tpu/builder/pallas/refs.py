@@ -12,7 +12,17 @@ from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.enums import MemorySpace
 from mosaic_tpu.builder.errors import DTypeError, KindError, MemorySpaceError, ShapeError
 from mosaic_tpu.builder.pallas._base import Idioms
-from mosaic_tpu.builder.views import Bitcast, Index, RefView, Reshape, Slice, Transform, parse_index
+from mosaic_tpu.builder.views import (
+    Bitcast,
+    Index,
+    RefView,
+    Reshape,
+    Slice,
+    SqueezedAway,
+    Transform,
+    joined,
+    parse_index,
+)
 
 type RefLike = Value | RefView
 #: A view without its values: static slices, reshapes, bitcasts, ``None`` for an index, and the rank that ends an index.
@@ -80,6 +90,8 @@ class RefIdioms(Idioms):
                     dynamic = [v for v in (entry.start, entry.size) if isinstance(v, Value)]
                     values += dynamic
                     structure.append((entry.start, entry.size, entry.stride) if not dynamic else _dynamic(entry))
+                elif type(entry) is SqueezedAway:
+                    structure.append((entry, None, 1))
                 else:
                     values.append(entry if isinstance(entry, Value) else self._const(entry, dt.i32))
                     structure.append(None)
@@ -98,6 +110,8 @@ class RefIdioms(Idioms):
                 case int():
                     transforms.append(Index(tuple(entries)))
                     entries = []
+                case (SqueezedAway(), None, _):
+                    entries.append(SqueezedAway(0))
                 case (start, size, stride):
                     first = next(values) if start is Value else start
                     entries.append(Slice(first, next(values) if size is Value else size, stride))
@@ -173,7 +187,7 @@ class RefIdioms(Idioms):
             else:
                 found = parse_index(..., view.shape)
         else:
-            found = parse_index(index, view.shape)
+            transforms, found = joined(transforms, parse_index(index, view.shape))
         base = view.ref
         for transform in transforms:
             base = self._apply(base, transform)
@@ -255,20 +269,39 @@ class RefIdioms(Idioms):
         Example:
             >>> b.pallas.store(a.x, b.pallas.load(a.x) * 2.0)
         """
+        self._swap(ref, value, index, mask)
+
+    @idiom("jax.ref.swap(ref, index, x)", "vector.load", "tpu.vector_store", "memref.store", group="refs")
+    def swap(self, ref: RefLike, value: Operand, index: object = ..., *, mask: Value | None = None) -> Value:
+        """`jax.ref.swap`: `store`, and what stood there before, which `store` loads and drops.
+
+        Args:
+            ref: a ref or a view of one.
+            value: of the slice's shape and the ref's element type; a number for an SMEM ref.
+            index: as in `load`.
+            mask: as in `store`.
+
+        Example:
+            >>> b.pallas.swap(a.x, a.x[...] * 2.0).shape
+            (8, 128)
+        """
+        return self._swap(ref, value, index, mask)
+
+    def _swap(self, ref: RefLike, value: Operand, index: object, mask: Value | None) -> Value:
         b = self._b
         self._check("store", value)
         base, found = self._access(ref, index, "store")
         if base._info.space is MemorySpace.SMEM:
-            self._store_scalar(base, found, value, mask)
-            return
+            return self._store_scalar(base, found, value, mask)
         self._vmem(base, "store")
         stored = self._stored(base, found, value)
         if mask is not None:
             self._check_mask(base, stored, mask)
         starts = self._starts(found)
         dead = self._load_block(base, found, starts)
+        old = dead
         if found.drops:
-            b.shape_cast(dead, found.shape)
+            old = b.shape_cast(dead, found.shape)
             stored = b.shape_cast(stored, dead.shape)
             mask = mask if mask is None else b.shape_cast(mask, dead.shape)
         if found.steps:
@@ -279,8 +312,9 @@ class RefIdioms(Idioms):
             b._emit_void(
                 "tpu.strided_store", [stored._ir, base._ir, *starts], {"strides": b.types.dense(found.strides, 32)}
             )
-            return
+            return old
         self._emit_store(base, stored, starts, mask)
+        return old
 
     def _emit_store(self, base: Value, stored: Value, starts: list[IrValue], mask: Value | None) -> None:
         b = self._b
@@ -337,7 +371,7 @@ class RefIdioms(Idioms):
                 hint="load, select and store instead",
             )
 
-    def _store_scalar(self, base: Value, index: Index, value: Operand, mask: Value | None) -> None:
+    def _store_scalar(self, base: Value, index: Index, value: Operand, mask: Value | None) -> Value:
         b = self._b
         if mask is not None or index.shape:
             b.fail(
@@ -351,8 +385,9 @@ class RefIdioms(Idioms):
         if scalar.is_shaped or scalar.dtype.mlir != base.dtype.mlir:
             b.fail(DTypeError, f"needs a scalar {base.dtype}", op="store", operands=[base, scalar])
         starts = self._starts(index)
-        b._emit("memref.load", b.types.scalar(base.dtype), [base._ir, *starts])
+        old = b._emit("memref.load", b.types.scalar(base.dtype), [base._ir, *starts])
         b._emit_void("memref.store", [scalar._ir, base._ir, *starts])
+        return old
 
 
 def _dynamic(entry: Slice) -> tuple[object, object, int]:

@@ -1,0 +1,232 @@
+"""jax.nn: what is put between layers, and the soft maximum."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._registry import idiom
+from mosaic_tpu.builder._value import Operand, Value
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import DTypeError
+from mosaic_tpu.builder.pallas.choices import ChoiceIdioms
+from mosaic_tpu.builder.pallas.math import MathIdioms
+from mosaic_tpu.builder.pallas.reductions import Axis, ReductionIdioms
+
+
+class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
+    """`jax.nn` functions and their relatives of jnp."""
+
+    def _float_value(self, x: Value, op: str) -> Value:
+        self._value(x, op)
+        if not x.dtype.is_float:
+            self._b.fail(DTypeError, f"{op} of {x.dtype}", op=op, operands=[x], hint="cast to f32 first")
+        return x
+
+    @idiom("jax.nn.relu(x)", "arith.maximumf", "arith.maxsi", group="activations", traits=("elementwise", "pure"))
+    def relu(self, x: Value) -> Value:
+        """`jax.nn.relu`: ``maximum(x, 0)``.
+
+        Example:
+            >>> b.pallas.relu(a.x[...]).shape
+            (8, 128)
+        """
+        return self.maximum(self._value(x, "relu"), 0)
+
+    @idiom("jax.nn.relu6(x)", "arith.maximumf", "arith.minimumf", group="activations", traits=("elementwise", "pure"))
+    def relu6(self, x: Value) -> Value:
+        """`jax.nn.relu6`: ``minimum(maximum(x, 0), 6)`` of floats.
+
+        Example:
+            >>> b.pallas.relu6(a.x[...]).shape
+            (8, 128)
+        """
+        with self._one_line():
+            return self.minimum(self.maximum(self._float_value(x, "relu6"), 0.0), 6.0)
+
+    @idiom("jax.nn.leaky_relu(x)", "arith.cmpf", "arith.select", group="activations", traits=("elementwise", "pure"))
+    def leaky_relu(self, x: Value, negative_slope: float | None = None) -> Value:
+        """`jax.nn.leaky_relu` of floats.
+
+        Args:
+            x: floats.
+            negative_slope: a Python number, 0.01 if omitted; given, it is a constant of the call, as in JAX.
+
+        Example:
+            >>> b.pallas.leaky_relu(a.x[...]).shape
+            (8, 128)
+        """
+        x = self._float_value(x, "leaky_relu")
+        with self._one_line():
+            slope = None if negative_slope is None else self._own_constant(negative_slope, x.dtype, "leaky_relu")
+            positive = self.ge(x, 0)
+            below = self.mul(0.01 if slope is None else self.astype(slope, x.dtype), x)
+            return self._b.select(positive, x, below)
+
+    @idiom("jax.nn.silu(x)", "tpu.logistic", "arith.mulf", group="activations", traits=("elementwise", "pure"))
+    def silu(self, x: Value) -> Value:
+        """`jax.nn.silu` of a float vector: ``x * sigmoid(x)``.
+
+        Example:
+            >>> b.pallas.silu(a.x[...]).shape
+            (8, 128)
+        """
+        with self._one_line():
+            return self.mul(x, self.sigmoid(x))
+
+    @idiom("jax.nn.gelu(x)", "math.tanh", "arith.mulf", group="activations", traits=("elementwise", "pure"))
+    def gelu(self, x: Value) -> Value:
+        """`jax.nn.gelu` with its tanh approximation (Pallas has no erfc for the other one).
+
+        Example:
+            >>> b.pallas.gelu(a.x[...]).shape
+            (8, 128)
+        """
+        return self._b._inlined("gelu", (self._float_value(x, "gelu"),), self._gelu)[0]
+
+    def _gelu(self, x: Value) -> list[Value]:
+        # The factor is rounded to the element type before it is a constant, as NumPy rounds it.
+        root = np.sqrt(2 / np.pi).astype(x.dtype.numpy)
+        cube = self.mul(0.044715, self.integer_pow(x, 3))
+        inner = self.mul(float(root), self.add(x, cube))
+        cdf = self.mul(0.5, self.add(1.0, self.tanh(inner)))
+        return [self.mul(x, cdf)]
+
+    # --- logarithms of sums of exponentials ---------------------------------------------------------------------------
+
+    @idiom("jnp.logaddexp(x, y)", "math.exp", "math.log1p", "arith.select", group="activations")
+    def logaddexp(self, x: Operand, y: Operand) -> Value:
+        """`jnp.logaddexp` of floats: ``log(exp(x) + exp(y))``.
+
+        Example:
+            >>> b.pallas.logaddexp(a.x[...], a.x[...]).shape
+            (8, 128)
+        """
+        for value in (x, y):
+            if isinstance(value, Value):
+                self._float_value(value, "logaddexp")
+        first, second = self._at_jit(x, y, "logaddexp")
+        return self._b._inlined("logaddexp", (first, second), self._logaddexp)[0]
+
+    def _logaddexp(self, x: Value, y: Value) -> list[Value]:
+        largest = self.maximum(x, y)
+        delta = self.sub(x, y)
+        is_nan = self.ne(delta, delta)
+        total = self.add(x, y)
+        return [self._b.select(is_nan, total, self.add(largest, self.log1p(self.exp(self.neg(self._b.abs(delta))))))]
+
+    @idiom("jax.nn.softplus(x)", "math.exp", "math.log1p", group="activations", traits=("elementwise", "pure"))
+    def softplus(self, x: Value) -> Value:
+        """`jax.nn.softplus` of floats: ``log(1 + exp(x))``.
+
+        Example:
+            >>> b.pallas.softplus(a.x[...]).shape
+            (8, 128)
+        """
+        return self._b._inlined("softplus", (self._float_value(x, "softplus"),), self._softplus)[0]
+
+    def _softplus(self, x: Value) -> list[Value]:
+        return self._logaddexp(x, self._const(0.0, x.dtype))
+
+    @idiom("jax.nn.log_sigmoid(x)", "math.exp", "math.log1p", group="activations", traits=("elementwise", "pure"))
+    def log_sigmoid(self, x: Value) -> Value:
+        """`jax.nn.log_sigmoid` of floats: ``-softplus(-x)``.
+
+        Example:
+            >>> b.pallas.log_sigmoid(a.x[...]).shape
+            (8, 128)
+        """
+        x = self._float_value(x, "log_sigmoid")
+        with self._one_line():
+            return self.neg(self.softplus(self.neg(x)))
+
+    # --- soft maximum -------------------------------------------------------------------------------------------------
+
+    @idiom("jax.nn.softmax(x, axis)", "math.exp", "arith.divf", group="activations", traits=("reduction", "pure"))
+    def softmax(self, x: Value, axis: int | tuple[int, ...] = -1) -> Value:
+        """`jax.nn.softmax` of a float vector.
+
+        Example:
+            >>> b.pallas.softmax(a.x[...]).shape
+            (8, 128)
+        """
+        with self._one_line():
+            exponentials = self.exp(self._shifted(x, axis, "softmax"))
+            return self.true_divide(exponentials, self.sum(exponentials, axis, keepdims=True))
+
+    @idiom("jax.nn.log_softmax(x, axis)", "math.exp", "math.log", group="activations", traits=("reduction", "pure"))
+    def log_softmax(self, x: Value, axis: int | tuple[int, ...] = -1) -> Value:
+        """`jax.nn.log_softmax` of a float vector.
+
+        Example:
+            >>> b.pallas.log_softmax(a.x[...]).shape
+            (8, 128)
+        """
+        with self._one_line():
+            shifted = self._shifted(x, axis, "log_softmax")
+            return self.sub(shifted, self.log(self.sum(self.exp(shifted), axis, keepdims=True)))
+
+    def _shifted(self, x: Value, axis: int | tuple[int, ...], op: str) -> Value:
+        """``x`` less its maximum, which JAX starts from minus infinity once more."""
+        self._b._use_vector(x, op)
+        self._float_value(x, op)
+        return self.sub(x, self._kept(self._from_infinity(self.max(x, axis)), x, axis, op))
+
+    def _from_infinity(self, largest: Value) -> Value:
+        return self.maximum(-math.inf, largest)
+
+    def _kept(self, reduced: Value, x: Value, axis: Axis, op: str) -> Value:
+        """The reduced dimensions once more, of size 1."""
+        axes = tuple(range(x.rank)) if axis is None else self._axes(axis, x.rank, op, x)
+        shape = tuple(1 if d in axes else s for d, s in enumerate(x.shape))
+        return self._b.shape_cast(reduced, shape) if reduced.rank else self._b.broadcast_to(reduced, shape)
+
+    @idiom("jax.nn.logsumexp(x, axis)", "math.exp", "math.log", "tpu.weird", group="activations")
+    def logsumexp(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
+        """`jax.nn.logsumexp` of a vector of f32.
+
+        Raises:
+            DTypeError: another element type, which Pallas refuses too.
+
+        Example:
+            >>> b.pallas.logsumexp(a.x[...], 1).shape
+            (8,)
+        """
+        self._b._use_vector(x, "logsumexp")
+        if x.dtype is not dt.f32:
+            self._b.fail(DTypeError, f"logsumexp of {x.dtype}", op="logsumexp", operands=[x], hint="cast to f32 first")
+        with self._one_line():
+            largest = self._from_infinity(self.max(x, axis))
+            if keepdims:
+                largest = self._kept(largest, x, axis, "logsumexp")
+            largest = self.where(self.isfinite(largest), largest, 0.0)
+            wide = largest if keepdims else self._kept(largest, x, axis, "logsumexp")
+            total = self.sum(self.exp(self.sub(x, wide)), axis, keepdims=keepdims)
+            return self.add(self.log(self.abs(total)), wide if keepdims else largest)
+
+    @idiom("jax.nn.one_hot(x, n)", "tpu.iota", "arith.cmpi", "arith.extui", group="activations")
+    def one_hot(self, x: Value, num_classes: int, *, dtype: DType = dt.f32, axis: int = -1) -> Value:
+        """`jax.nn.one_hot` of a vector of integers: 1 where the new dimension's index is the value.
+
+        Args:
+            x: a vector of i32.
+            num_classes: size of the new dimension.
+            dtype: of the result.
+            axis: where the new dimension stands in the result.
+
+        Example:
+            >>> b.pallas.one_hot(a.ints[0], 8).shape
+            (128, 8)
+        """
+        self._b._use_vector(x, "one_hot")
+        if x.dtype is not dt.i32:
+            self._b.fail(DTypeError, f"one_hot of {x.dtype}", op="one_hot", operands=[x], hint="i32 indices")
+        size = self._b._int(num_classes, "one_hot", "number of classes")
+        (at,) = self._axes(axis, x.rank + 1, "one_hot", x)
+        with self._one_line():
+            column = self._b.pallas.expand_dims(x, at)
+            counted = tuple(size if d == at else 1 for d in range(x.rank + 1))
+            found = self.eq(column, self._b.iota(counted, dt.i32, (at,)))
+            return self.astype(found, self._b._element(dtype, "one_hot"))

@@ -1,0 +1,175 @@
+"""Which of two: limits, selects, and the logic of booleans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._registry import idiom
+from mosaic_tpu.builder._value import Operand, Value
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, ShapeError
+from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
+
+
+class ChoiceIdioms(ElementwiseIdioms):
+    """`jnp.clip`, `lax.clamp`, `lax.select_n`, `jnp.logical_*`."""
+
+    # --- limits -----------------------------------------------------------------------------------------------------
+
+    @idiom("jnp.clip(x, min, max)", "arith.maximumf", "arith.minimumf", "arith.maxsi", group="choices")
+    def clip(self, x: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
+        """`jnp.clip`: at least ``min``, then at most ``max``; numbers become constants first, of their own type.
+
+        Args:
+            x: a scalar or a vector.
+            min: lower limit, a number or a value that broadcasts to ``x``.
+            max: upper limit.
+
+        Raises:
+            ArityError: neither limit is given.
+            DTypeError: a limit of another element type.
+
+        Example:
+            >>> b.pallas.clip(a.x[...], -1.0, 1.0).shape
+            (8, 128)
+        """
+        self._value(x, "clip")
+        given = [limit for limit in (min, max) if limit is not None]
+        if not given:
+            self._b.fail(ArityError, "no limit", op="clip", operands=[x], hint="give min, max or both")
+        self._check("clip", *given)
+        with self._one_line():
+            low = None if min is None else self._own_constant(min, x.dtype, "clip")
+            high = None if max is None else self._own_constant(max, x.dtype, "clip")
+            dtype = dt.f32 if x.dtype.is_int and any(isinstance(g, float) for g in given) else x.dtype
+            x = self.astype(x, dtype)
+            if low is not None:
+                x = self.maximum(self.astype(low, dtype), x)
+            if high is not None:
+                x = self.minimum(self.astype(high, dtype), x)
+            return x
+
+    def _own_constant(self, value: Operand, like: DType, op: str) -> Value:
+        """An argument of a jitted function: a number is a constant of its own type, a value has ``like``'s."""
+        if isinstance(value, Value):
+            found = value
+        elif isinstance(value, np.generic):
+            found = self._const(*self._b._number(value, like))
+        else:
+            return self._own_number(value)
+        if found.dtype is not like:
+            self._b.fail(DTypeError, f"{found.dtype} beside {like}", op=op, operands=[found], hint="cast it first")
+        return found
+
+    @idiom("lax.clamp(min, x, max)", "arith.maximumf", "arith.minimumf", "arith.maxsi", group="choices")
+    def clamp(self, min: Operand, x: Value, max: Operand) -> Value:
+        """`lax.clamp`: no conversion; limits are scalars or have the shape of ``x``.
+
+        Example:
+            >>> b.pallas.clamp(0.0, a.x[...], 1.0).shape
+            (8, 128)
+        """
+        self._value(x, "clamp")
+        self._check("clamp", min, max)
+        with self._one_line():
+            low, high = (v if isinstance(v, Value) else self._const(*self._b._number(v, x.dtype)) for v in (min, max))
+            for limit in (low, high):
+                self._check_dtypes(x, limit, "clamp")
+                if limit.rank and limit.shape != x.shape:
+                    self._b.fail(ShapeError, "limits are scalars or whole vectors", op="clamp", operands=[x, limit])
+            return self.minimum(self.maximum(x, low), high)
+
+    # --- selects ----------------------------------------------------------------------------------------------------
+
+    @idiom("lax.select_n(which, *cases)", "arith.select", group="choices", traits=("elementwise", "pure"))
+    def select_n(self, which: Value, *cases: Value) -> Value:
+        """`lax.select_n` of two cases: the second where ``which`` is true, or not 0.
+
+        Raises:
+            ArityError: Pallas takes two cases.
+
+        Example:
+            >>> b.pallas.select_n(a.x[...] < 0.0, a.x[...], -a.x[...]).shape
+            (8, 128)
+        """
+        self._value(which, "select_n")
+        if len(cases) != 2:
+            self._b.fail(ArityError, f"{len(cases)} cases", op="select_n", operands=cases, hint="Pallas takes two")
+        for case in cases:
+            self._value(case, "select_n")
+        if which.dtype not in (dt.i1, dt.i32):
+            self._b.fail(DTypeError, f"which is {which.dtype}", op="select_n", operands=[which], hint="i1 or i32")
+        condition = which if which.dtype is dt.i1 else self.ne(which, 0)
+        return self._b.select(condition, cases[1], cases[0])
+
+    # --- booleans ---------------------------------------------------------------------------------------------------
+
+    def _logical(self, name: str, op: str, x: Operand, y: Operand) -> Value:
+        self._check(name, x, y)
+        if isinstance(x, Value) and isinstance(y, Value):
+            x, y = self._rank(x, y.rank), self._rank(y, x.rank)
+            common = self._common(x, y, name)
+            x, y = self.astype(x, common), self.astype(y, common)
+        elif not isinstance(x, bool) and not isinstance(y, bool):
+            self._b.fail(KindError, "a number beside a value", op=name, operands=[x, y], hint="True or False")
+        with self._one_line():
+            first = self._truth(x, name)
+            return self._arithmetic(name, first, self._truth(y, name), op, None, None)
+
+    def _common(self, x: Value, y: Value, op: str) -> DType:
+        """JAX's promotion of booleans beside numbers, and of integers beside floats."""
+        first, second = x.dtype, y.dtype
+        if first is second:
+            return first
+        order = [next((n for n, is_kind in enumerate(_KINDS) if is_kind(d)), -1) for d in (first, second)]
+        if order[0] == order[1] or min(order) < 0:
+            self._check_dtypes(x, y, op)
+        return first if order[0] > order[1] else second
+
+    def _truth(self, x: Operand, op: str) -> Operand:
+        if not isinstance(x, Value):
+            return x
+        if not (x.dtype.is_int or x.dtype.is_float):
+            self._b.fail(DTypeError, f"does not take {x.dtype}", op=op, operands=[x], hint="numbers only")
+        return x if x.dtype is dt.i1 else self.ne(x, 0)
+
+    @idiom("jnp.logical_and(x, y)", "arith.andi", group="choices", traits=("elementwise", "pure"))
+    def logical_and(self, x: Operand, y: Operand) -> Value:
+        """`jnp.logical_and`; other types than ``i1`` are promoted to one and compared with 0 first.
+
+        Example:
+            >>> b.pallas.logical_and(a.x[...] > 0.0, a.ints[...]).dtype
+            i1
+        """
+        return self._logical("logical_and", "arith.andi", x, y)
+
+    @idiom("jnp.logical_or(x, y)", "arith.ori", group="choices", traits=("elementwise", "pure"))
+    def logical_or(self, x: Operand, y: Operand) -> Value:
+        """`jnp.logical_or`; other types than ``i1`` are promoted to one and compared with 0 first.
+
+        Example:
+            >>> b.pallas.logical_or(a.x[...] > 0.0, a.ints[...]).dtype
+            i1
+        """
+        return self._logical("logical_or", "arith.ori", x, y)
+
+    @idiom("jnp.logical_xor(x, y)", "arith.xori", group="choices", traits=("elementwise", "pure"))
+    def logical_xor(self, x: Operand, y: Operand) -> Value:
+        """`jnp.logical_xor`; other types than ``i1`` are promoted to one and compared with 0 first.
+
+        Example:
+            >>> b.pallas.logical_xor(a.x[...] > 0.0, a.ints[...]).dtype
+            i1
+        """
+        return self._logical("logical_xor", "arith.xori", x, y)
+
+
+#: In the order in which one is promoted to the next.
+_KINDS: tuple[Callable[[DType], bool], ...] = (
+    lambda d: d is dt.i1,
+    lambda d: d.is_int and d is not dt.i1,
+    lambda d: d.is_float,
+)

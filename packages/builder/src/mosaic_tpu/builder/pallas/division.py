@@ -1,0 +1,128 @@
+"""Signs, division that rounds down, and the remainders that go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._registry import idiom
+from mosaic_tpu.builder._value import Operand, Value
+from mosaic_tpu.builder.errors import UnsupportedOpError
+from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
+
+
+class DivisionIdioms(ElementwiseIdioms):
+    """`lax.sign`, ``//``, ``%``, `jnp.fmod`, `pl.cdiv`."""
+
+    @idiom(
+        "lax.sign(x)", "arith.cmpi", "arith.extui", "arith.subi", group="elementwise", traits=("elementwise", "pure")
+    )
+    def sign(self, x: Value) -> Value:
+        """`lax.sign`: ``(x > 0) - (x < 0)`` of signed integers, ``x != 0`` of unsigned ones; of floats, by their bits.
+
+        Floats are f32 or bf16 (bf16 on a TPU v4 or later). NaN and zeros stay what they are.
+
+        Raises:
+            UnsupportedOpError: of another type.
+
+        Example:
+            >>> b.pallas.sign(b.lift(-3)).dtype, b.pallas.sign(a.x[...]).dtype
+            (i32, f32)
+        """
+        self._value(x, "sign")
+        if x.dtype in _ONE_BITS:
+            return self._b._inlined("sign", (x,), self._float_sign)[0]
+        if not x.dtype.is_int or x.dtype is dt.i1:
+            hint = "integers, f32 or bf16"
+            self._b.fail(UnsupportedOpError, f"sign of {x.dtype}", op="sign", operands=[x], hint=hint)
+        if x.dtype.is_unsigned:
+            return self._b.extui(self._compare("ne", x, 0), x.dtype)
+        positive = self._b.extui(self._compare("gt", x, 0), x.dtype)
+        negative = self._b.extui(self._compare("lt", x, 0), x.dtype)
+        return self.sub(positive, negative)
+
+    def _float_sign(self, x: Value) -> Sequence[Value]:
+        bits, one = _ONE_BITS[x.dtype]
+        sign = self.bitwise_and(self._bits(x, bits, "sign"), 1 << (bits.bits - 1))
+        signed_one = self._bits(self.bitwise_or(one, sign), x.dtype, "sign")
+        nonzero = self._compare("gt", self._b.absf(x), 0.0)
+        return [self._b.select(nonzero, signed_one, x)]
+
+    @idiom("x // y", "arith.divsi", "arith.remsi", "arith.select", group="elementwise", traits=("elementwise", "pure"))
+    def floor_divide(self, x: Operand, y: Operand) -> Value:
+        """`jnp.floor_divide`: of integers, division towards zero and a correction where the signs differ.
+
+        Of f32 and bf16: what the remainder leaves, divided, corrected and rounded.
+
+        Example:
+            >>> b.pallas.floor_divide(b.lift(-7), 2).dtype, b.pallas.floor_divide(a.x[...], 2.0).dtype
+            (i32, f32)
+        """
+        first, second = self._at_jit(x, y, "floor_divide")
+        if first.dtype.is_unsigned:
+            return self.div(first, second)
+        if first.dtype.is_float:
+            return self._b._inlined("floor_divide", (first, second), self._float_floor_divide)[0]
+        return self._b._inlined("floor_divide", (first, second), self._signed_floor_divide)[0]
+
+    def _float_floor_divide(self, first: Value, second: Value) -> Sequence[Value]:
+        rest = self.rem(first, second)
+        quotient = self.div(self.where(self.eq(second, 0), first, self.sub(first, rest)), second)
+        inexact = self.ne(rest, 0)
+        differ = self.ne(self.sign(second), self.sign(rest))
+        corrected = self._b.select(self.bitwise_and(inexact, differ), self.sub(quotient, 1), quotient)
+        return [self._b.round(corrected)]
+
+    def _signed_floor_divide(self, first: Value, second: Value) -> Sequence[Value]:
+        quotient = self.div(first, second)
+        differ = self.ne(self.sign(first), self.sign(second))
+        inexact = self.ne(self.rem(first, second), 0)
+        return [self._b.select(self.bitwise_and(differ, inexact), self.sub(quotient, 1), quotient)]
+
+    @idiom("x % y", "arith.remsi", "arith.select", group="elementwise", traits=("elementwise", "pure"))
+    def remainder(self, x: Operand, y: Operand) -> Value:
+        """`jnp.remainder`: the sign of the divisor.
+
+        Example:
+            >>> b.pallas.remainder(b.lift(-7), 2).dtype, b.pallas.remainder(a.x[...], 2.0).dtype
+            (i32, f32)
+        """
+        first, second = self._at_jit(x, y, "remainder")
+        return self._b._inlined("remainder", (first, second), self._any_remainder)[0]
+
+    def _any_remainder(self, first: Value, second: Value) -> Sequence[Value]:
+        if not first.dtype.is_float:
+            second = self.where(self.eq(second, 0), 1, second)
+        truncated = self.rem(first, second)
+        inexact = self.ne(truncated, 0)
+        flips = self.ne(self.lt(truncated, 0), self.lt(second, 0))
+        return [self._b.select(self.bitwise_and(flips, inexact), self.add(truncated, second), truncated)]
+
+    @idiom("jnp.fmod(x, y)", "arith.remsi", "arith.remf", group="elementwise", traits=("elementwise", "pure"))
+    def fmod(self, x: Operand, y: Operand) -> Value:
+        """`jnp.fmod`: the sign of the dividend; integers are divided by 1 where the divisor is 0.
+
+        Example:
+            >>> b.pallas.fmod(b.lift(-7), 2).dtype, b.pallas.fmod(a.x[...], 2.0).dtype
+            (i32, f32)
+        """
+        first, second = self._at_jit(x, y, "fmod")
+        if not first.dtype.is_float:
+            second = self.where(self.eq(second, 0), 1, second)
+        return self.rem(first, second)
+
+    @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))
+    def cdiv(self, x: Value, n: int) -> Value:
+        """`pl.cdiv`: ``(x + n - 1)`` divided by ``n`` towards zero.
+
+        Example:
+            >>> b.pallas.cdiv(b.lift(7), 2).dtype
+            i32
+        """
+        self._value(x, "cdiv")
+        size = self._b._int(n, "cdiv", "divisor")
+        return self.div(self.add(x, size - 1), size)
+
+
+#: The integers of a float's width, and 1.0 in its bits.
+_ONE_BITS = {dt.f32: (dt.u32, 0x3F800000), dt.bf16: (dt.u16, 0x3F80)}

@@ -1,0 +1,171 @@
+"""`lift`: write the source, run it, compare the bytes; what is not exact is written generically."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from mosaic_tpu.builder import Builder, MosaicModule
+from mosaic_tpu.lift._compat import MLIRError, is_registered, rewritten, stripped_module
+from mosaic_tpu.lift._run import built, function_of, line_of
+from mosaic_tpu.lift._source import Given, given, readable, wanted
+from mosaic_tpu.lift._write import Written, write
+from mosaic_tpu.lift._writer import Choices, signature
+from mosaic_tpu.lift.errors import BuildError, LiftError, NotExactError, OptionError
+from mosaic_tpu.sim import ir
+
+_STYLES: Final = ("ops",)
+#: After so many attempts all ops are written generically, at last without `declare_args` too.
+_ATTEMPTS: Final = 12
+#: Signatures of one op that may fail before none of that name is tried any more.
+_SIGNATURES: Final = 3
+
+Style = Literal["ops"]
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """Source that gives its module's bytes, and how much of it helpers write.
+
+    Attributes:
+        text: the source.
+        helped: how many ops stand as calls of their helpers, operators or numbers.
+        generic: names of the ops in the generic form, one for each.
+        attempts: how often it was written.
+    """
+
+    text: str
+    helped: int
+    generic: tuple[str, ...]
+    attempts: int
+
+
+def lift(source: Any, *, style: Style = "ops", kernel: str | int | None = None) -> str:
+    """Turn a Mosaic module into Python source that builds it, byte for byte.
+
+    Args:
+        source: MLIR text or bytecode in either form, the path of a file with it, a lowered kernel, StableHLO text, or
+            a lowered or exported JAX function with kernels in it.
+        style: ``"ops"``, one helper of the builder for each op.
+        kernel: which kernel of a program, by its name or number, where there are several.
+
+    Returns:
+        The source: `build` and `run` execute it. It was run once, and gave the module's bytes: those of the body
+        without locations, in the same version of Mosaic's stable form.
+
+    Raises:
+        SourceError: there is no Mosaic module in it, or it is damaged.
+        UnsupportedModuleError: it holds something that no source stands for.
+        NotExactError: no source was found that gives its bytes.
+        OptionError: there is no such style.
+
+    Example:
+        >>> from mosaic_tpu.lift import lift
+        >>> print("    a = " + lift(text).partition("    a = ")[2])
+            a = b.declare_args(dict(input_0=Ref((8, 128), f32), output_0=Ref((8, 128), f32, role=Role.OUTPUT)))
+            input_0 = b.vector_load(a.input_0)
+            plus = input_0 + input_0
+            b.vector_store(a.output_0, plus)
+        <BLANKLINE>
+    """
+    if style not in _STYLES:
+        raise OptionError(f"there is no style {style!r}", op="lift")
+    return lifted(given(source, kernel)).text
+
+
+def lifted(found: Given) -> Lifted:
+    """Write, run and compare until the bytes are those of the module."""
+    bytes_ = wanted(found)
+    choices = Choices()
+    context = Builder("lift").context
+    failures: dict[str, int] = {}
+    last: BaseException | None = None
+    for attempt in range(1, _ATTEMPTS + 2):
+        choices.everything = choices.everything or attempt >= _ATTEMPTS
+        choices.functions = choices.functions or attempt > _ATTEMPTS
+        try:
+            written = _written(found, choices, context)
+        except LiftError:
+            raise
+        except Exception as error:
+            # A rule that an odd attribute has surprised.
+            last = error
+            choices.everything = True
+            choices.functions = choices.functions or attempt > 1
+            continue
+        blamed, last = _blamed(found, written, bytes_)
+        if blamed is None and last is None:
+            return Lifted(written.text, len(written.helped), tuple(op.name for op in written.generic), attempt)
+        if not _avoid(choices, blamed, written, failures):
+            break
+    with contextlib.suppress(MLIRError):
+        if rewritten(found.data, found.version) != bytes_:
+            summary = "the installed jaxlib itself writes this module in other bytes"
+            raise NotExactError(
+                summary, op="lift", hint="the bytes are damaged, or of another jaxlib's making"
+            ) from last
+    raise NotExactError("no source gives this module's bytes", op="lift", hint="please report this module") from last
+
+
+def _written(found: Given, choices: Choices, context: Any) -> Written:
+    return write(found, choices, lambda name: is_registered(context, name))
+
+
+def _blamed(found: Given, written: Written, bytes_: bytes) -> tuple[ir.Operation | None, BaseException | None]:
+    """The first op that is not emitted as it was; nothing at all if the bytes are the same."""
+    try:
+        run, names = function_of(written.text)
+        module = built(run, names["NAME"], locations=False)
+        ours = stripped_module(module, found.version)
+    except (BuildError, MLIRError) as error:
+        cause = error.__cause__ if isinstance(error, BuildError) and error.__cause__ is not None else error
+        line = line_of(cause)
+        return (None if line is None else written.ops.get(line)), error
+    if ours == bytes_:
+        return None, None
+    return _first_difference(found.module, module), NotExactError("other bytes", op="lift")
+
+
+def _first_difference(theirs: ir.Module, module: MosaicModule) -> ir.Operation | None:
+    with readable():
+        ours = ir.read(module)
+    numbers: dict[ir.Value, int] = {}
+    for a, b in zip(theirs.operations, ours.operations, strict=False):
+        if _shown(a, numbers) != _shown(b, numbers):
+            return a
+    return None
+
+
+def _shown(op: ir.Operation, numbers: dict[ir.Value, int]) -> object:
+    operands = tuple(v.index for v in op.operands)
+    blocks = tuple(tuple(a.type for a in r.arguments) for r in op.regions)
+    ignored = {k: v for k, v in op.attributes.raw.items() if k != "stable_mosaic.version"}
+    return op.name, operands, ignored, tuple(r.type for r in op.results), blocks
+
+
+def _avoid(choices: Choices, op: ir.Operation | None, written: Written, failures: dict[str, int]) -> bool:
+    """Write what failed generically from now on; false if nothing is left to try."""
+    if op is None or op.name in ("func.func", "builtin.module", "func.return"):
+        if op is None and not choices.everything:
+            choices.everything = True
+            return True
+        if not choices.functions:
+            choices.functions = True
+            return True
+        if not choices.everything:
+            choices.everything = True
+            return True
+        return False
+    if op in set(written.generic):
+        # It differs although it is generic: what comes before or around it does.
+        if choices.everything and choices.functions:
+            return False
+        choices.functions = choices.functions or choices.everything
+        choices.everything = True
+        return True
+    failures[op.name] = failures.get(op.name, 0) + 1
+    if failures[op.name] >= _SIGNATURES:
+        choices.names.add(op.name)
+    choices.signatures.add(signature(op))
+    return True

@@ -1,0 +1,236 @@
+"""From a module as data to statements: the state that the rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from mosaic_tpu.lift._code import Items, Node, Operator, Shape, Text
+from mosaic_tpu.lift._generic import generic_code
+from mosaic_tpu.lift._names import Namer
+from mosaic_tpu.lift._numbers import Inlined
+from mosaic_tpu.lift._regions import REGIONS, RegionRule, generic_regions
+from mosaic_tpu.lift._registry import RULES, Rule, applies
+from mosaic_tpu.lift._types import Imported, all_known, dtype_of
+from mosaic_tpu.lift.errors import UnsupportedModuleError
+from mosaic_tpu.sim import ir
+
+#: Python refuses more with blocks in each other.
+_DEEPEST: Final = 20
+
+
+@dataclass
+class Choices:
+    """What is written generically although there is a rule: what running the source has shown not to be exact.
+
+    Attributes:
+        functions: the kernel's function.
+        everything: all ops.
+        names: ops of these names.
+        signatures: ops that look so.
+    """
+
+    functions: bool = False
+    everything: bool = False
+    names: set[str] = field(default_factory=set[str])
+    signatures: set[object] = field(default_factory=set[object])
+
+
+def signature(op: ir.Operation) -> object:
+    """What ops have in common that a helper treats alike."""
+    types = tuple(v.type for v in op.operands), tuple(v.type for v in op.results)
+    return op.name, tuple(op.attributes.raw.items()), types
+
+
+@dataclass(slots=True)
+class Statement:
+    """An expression between two texts, or nothing but text.
+
+    Attributes:
+        spare: of a with statement, what its object is called where it gets a statement of its own.
+        apart: whether it does even if there is space.
+    """
+
+    indent: int
+    before: str
+    node: Node | None
+    after: str
+    op: ir.Operation | None
+    spare: str = ""
+    apart: bool = False
+
+
+class Writer:
+    """Writes functions, one after the other."""
+
+    def __init__(self, choices: Choices, is_registered: Callable[[str], bool]) -> None:
+        self.choices = choices
+        self.is_registered = is_registered
+        self.statements: list[Statement] = []
+        self.names = Namer()
+        #: How each value is written.
+        self.code: dict[ir.Value, str] = {}
+        #: Ops by how they are written: by a helper, or generically.
+        self.helped: list[ir.Operation] = []
+        self.generic: list[ir.Operation] = []
+        self.inlined = Inlined()
+        self.indent = 4
+        self._named: dict[ir.Value, str] = {}
+        self._depth = 0
+        self._rules: dict[ir.Operation, Rule | None] = {}
+
+    # --- statements ------------------------------------------------------------------------------------------------
+
+    def line(self, before: str, node: Node | None = None, after: str = "", op: ir.Operation | None = None) -> None:
+        """One statement at the current indentation."""
+        self.statements.append(Statement(self.indent, before, node, after, op))
+
+    def assign(self, values: Sequence[ir.Value], bases: Sequence[str], node: Node, op: ir.Operation) -> None:
+        """Give values the names that stand before an expression."""
+        # An operator alone would be no statement to linters.
+        unused = "_ = " if isinstance(node, Operator) else ""
+        self.line(self.targets(values, bases) or unused, node, op=op)
+
+    def targets(self, values: Sequence[ir.Value], bases: Sequence[str], *, one: bool = True) -> str:
+        """``x, _, y = ``; empty where nothing takes any of them."""
+        if not any(v.users for v in values):
+            return ""
+        names = [self.name(v, base) if v.users else "_" for v, base in zip(values, bases, strict=True)]
+        return f"{names[0] if one and len(names) == 1 else self.unpacked(names)} = "
+
+    @staticmethod
+    def unpacked(names: Sequence[str]) -> str:
+        """``(x,)`` or ``x, y``."""
+        return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+
+    def name(self, value: ir.Value, base: str) -> str:
+        """A name for a value, until nothing takes it any more."""
+        found = self.code[value] = self._named[value] = self.names.take(base)
+        return found
+
+    def release(self, op: ir.Operation) -> None:
+        """Names of operands that no later op takes are free again."""
+        for value in op.operands:
+            if value.users[-1] is op and (name := self._named.pop(value, None)) is not None:
+                self.names.free(name)
+
+    # --- expressions -----------------------------------------------------------------------------------------------
+
+    def use(self, value: ir.Value) -> Text:
+        """An operand: its name, or its number."""
+        literal = self.inlined.literals.get(value)
+        return Text(self.code[value] if literal is None else literal)
+
+    def uses(self, values: Sequence[ir.Value]) -> Items:
+        """A list of operands."""
+        return Items("[", [self.use(v) for v in values], "]")
+
+    def base(self, value: ir.Value) -> str:
+        """What a value is called, without its number; of an argument, its own name."""
+        code = self.code.get(value, "value")
+        return code.removeprefix("a.") if "." in code else self.names.base(code)
+
+    def dtype(self, value: ir.Value) -> Imported:
+        """The element type of a value."""
+        return Imported(dtype_of(value.type).name)
+
+    def shape(self, value: ir.Value) -> Shape:
+        """The shape of a value."""
+        return Shape(value.type.shape)
+
+    # --- ops -------------------------------------------------------------------------------------------------------
+
+    def typed(self, op: ir.Operation) -> bool:
+        """Whether helpers may write an op, as far as is known."""
+        choices = self.choices
+        if choices.everything or op.name in choices.names:
+            return False
+        return not choices.signatures or signature(op) not in choices.signatures
+
+    def rule_of(self, op: ir.Operation) -> Rule | None:
+        """The rule that writes an op exactly."""
+        if op not in self._rules:
+            found = RULES.get(op.name)
+            fits = found is not None and not op.regions and self.typed(op) and applies(found, op)
+            self._rules[op] = found if fits else None
+        return self._rules[op]
+
+    def region_rule_of(self, op: ir.Operation) -> RegionRule | None:
+        """The rule that writes an op with regions exactly."""
+        found = REGIONS.get(op.name)
+        return found if found is not None and self.typed(op) and all_known(op) and found.when(op) else None
+
+    def block(self, operations: Sequence[ir.Operation]) -> None:
+        """The ops of a block."""
+        self.inlined.plan(operations, self.slots_of)
+        for op in operations:
+            if op not in self.inlined.skipped:
+                self.op(op)
+            else:
+                self.helped.append(op)
+
+    def slots_of(self, op: ir.Operation) -> Rule | None:
+        """The rule by which an op takes numbers."""
+        if not op.regions:
+            return self.rule_of(op)
+        found = self.region_rule_of(op)
+        return None if found is None else found.numbers
+
+    def op(self, op: ir.Operation) -> None:
+        """One op, with what is inside."""
+        if op.regions:
+            self._with_regions(op)
+            return
+        rule = self.rule_of(op)
+        if rule is None:
+            node, bases = generic_code(self, op), [_plain_name(op)] * len(op.results)
+            self.generic.append(op)
+        else:
+            node, base = rule.write(self, op), rule.name if isinstance(rule.name, str) else rule.name(self, op)
+            bases = [base] * len(op.results)
+            self.helped.append(op)
+        self.release(op)
+        self.assign(op.results, bases, node, op)
+
+    def _with_regions(self, op: ir.Operation) -> None:
+        rule = self.region_rule_of(op)
+        (self.generic if rule is None else self.helped).append(op)
+        (generic_regions if rule is None else rule.write)(self, op)
+
+    @contextmanager
+    def opened(
+        self, node: Node, target: str = "", *, spare: str = "region", op: ir.Operation | None = None
+    ) -> Generator[None]:
+        """A with statement; its body is written inside of this one's.
+
+        Args:
+            node: the object that is entered.
+            target: what it hands out.
+            spare: a name for the object, where the line does not hold it.
+            op: whose region it is.
+        """
+        if self._depth == _DEEPEST:
+            raise UnsupportedModuleError(
+                f"more than {_DEEPEST} with blocks would stand in each other",
+                op=None if op is None else op.name,
+                hint="nest fewer loops and branches",
+            )
+        header = Statement(self.indent, "with ", node, f" as {target}:" if target else ":", op, spare)
+        self.statements.append(header)
+        start = len(self.statements)
+        self._depth += 1
+        self.indent += 4
+        yield
+        own = [s for s in self.statements[start:] if s.indent == self.indent]
+        if not own:
+            self.line("pass", op=op)
+        elif len(own) == 1:
+            own[0].apart = True  # linters would have both in one statement
+        self.indent -= 4
+        self._depth -= 1
+
+
+def _plain_name(op: ir.Operation) -> str:
+    return op.name.rpartition(".")[2]

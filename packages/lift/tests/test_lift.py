@@ -1,0 +1,217 @@
+"""What lifted source is: the same bytes, in code that reads well."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mosaic_tpu.builder import body_text
+from mosaic_tpu.lift import ChoiceError, LiftError, OptionError, UnsupportedModuleError, build, lift, run
+from mosaic_tpu.lift._lift import lifted
+from mosaic_tpu.lift._source import given
+from mosaic_tpu.sim import ir
+
+from .lift_kit import DOUBLE, KERNEL, SQUARE, VMEM, bytes_of, lowered, module, multiplied, wanted
+
+LOOP = module(
+    "%c0 = arith.constant 0 : i32",
+    "%c4 = arith.constant 4 : i32",
+    "%c1 = arith.constant 1 : i32",
+    "%zero = arith.constant dense<0.0> : vector<8x128xf32>",
+    "%sum = scf.for %i = %c0 to %c4 step %c1 iter_args(%acc = %zero) -> (vector<8x128xf32>) : i32 {",
+    "  %c0_0 = arith.constant 0 : index",
+    "  %c0_1 = arith.constant 0 : index",
+    f"  %x0 = vector.load %x[%c0_0, %c0_1] : {VMEM}, vector<8x128xf32>",
+    "  %next = arith.addf %acc, %x0 : vector<8x128xf32>",
+    "  scf.yield %next : vector<8x128xf32>",
+    "}",
+    "%two = arith.constant 2 : i32",
+    "%some = arith.cmpi slt, %c0, %two : i32",
+    "%picked = scf.if %some -> (vector<8x128xf32>) {",
+    "  scf.yield %sum : vector<8x128xf32>",
+    "} else {",
+    "  scf.yield %zero : vector<8x128xf32>",
+    "}",
+    "%c0_2 = arith.constant 0 : index",
+    f"tpu.vector_store %y[%c0_2, %c0_2], %picked {{strides = array<i32>}} : {VMEM}, vector<8x128xf32>,",
+)
+WHILE = module(
+    "%c0 = arith.constant 0 : i32",
+    "%n = scf.while (%i = %c0) : (i32) -> i32 {",
+    "  %c8 = arith.constant 8 : i32",
+    "  %more = arith.cmpi slt, %i, %c8 : i32",
+    "  scf.condition(%more) %i : i32",
+    "} do {",
+    "^bb0(%i: i32):",
+    "  %c1 = arith.constant 1 : i32",
+    "  %next = arith.addi %i, %c1 : i32",
+    "  scf.yield %next : i32",
+    "}",
+)
+PLAIN = f"func.func @k() {KERNEL} {{ return }}"
+GENERIC = {
+    "an op without a helper": module(
+        "%c = arith.constant 1 : i32",
+        "%0 = arith.ceildivsi %c, %c : i32",
+    ),
+    "flags": module("%c = arith.constant 1 : i32", "%0 = arith.addi %c, %c overflow<nsw> : i32"),
+    "elements that differ": module("%c = arith.constant dense<[1, 2]> : vector<2xi32>"),
+    "a NaN's bits": module("%c = arith.constant 0x7FC00001 : f32"),
+    "an unknown attribute": module('%c = arith.constant {note = "a\\22b"} 1 : i32'),
+    "a type that the builder lacks": module("%c = arith.constant 1 : i7", "%0 = arith.addi %c, %c : i7"),
+    "a region of another op": module(
+        "%0 = scf.execute_region -> i32 {", "  %c = arith.constant 1 : i32", "  scf.yield %c : i32", "}"
+    ),
+    "a function without the kernel's attributes": f"func.func @f(%x: {VMEM}) {{ return }}",
+    "an argument with a layout": "func.func @f(%x: memref<8x128xf32, strided<[256, 1]>>) { return }",
+    "two functions": f"{PLAIN} func.func private @other(%x: i32) -> i32 {{ return %x : i32 }}",
+    "attributes of the module": f"module attributes {{mosaic.note = 1 : i32}} {{ {PLAIN} }}",
+}
+
+
+@pytest.mark.parametrize("text", [DOUBLE, LOOP, WHILE], ids=["double", "loop", "while"])
+def test_helpers_give_the_same_bytes(text: str) -> None:
+    found = lifted(given(text))
+    assert found.generic == ()
+    assert found.attempts == 1
+    assert bytes_of(found.text) == wanted(text)
+
+
+@pytest.mark.parametrize("text", GENERIC.values(), ids=GENERIC)
+def test_the_generic_form_gives_the_same_bytes(text: str) -> None:
+    source = lift(text)
+    assert "generic_" in source or "module_attributes" in source or "function_attributes" in source
+    assert bytes_of(source) == wanted(text)
+
+
+def test_another_module_has_other_bytes() -> None:
+    assert bytes_of(lift(DOUBLE)) != wanted(DOUBLE.replace("addf", "mulf"))
+
+
+def test_a_kernel_of_pallas_reads_well() -> None:
+    source = lift(lowered(multiplied(), SQUARE, SQUARE))
+    assert "x_ref=Ref(SHAPE_128X128, bf16, window=Window(SHAPE_128X128, index_map=lambda i, j, k: (i, k)))" in source
+    assert "acc=Ref(SHAPE_128X128, f32, role=Role.SCRATCH)" in source
+    assert "grid=(2, 2, 2)" in source
+    assert "with b.if_(is_ne):" in source
+    assert "plus = acc + product" in source
+    assert "generic" not in source
+
+
+def test_constants_stand_where_they_are_used_or_have_a_name() -> None:
+    assert "with b.for_(c0, 4" not in lift(LOOP)  # what is used once more cannot be a number
+    used_once = module("%a = arith.constant 1 : i32", "%b = arith.constant 2 : i32", "%0 = arith.addi %a, %b : i32")
+    assert "n1 + 2" in lift(used_once)
+    not_beside = module("%b = arith.constant 2 : i32", "%a = arith.constant 1 : i32", "%0 = arith.addi %a, %b : i32")
+    assert "+ 2" not in lift(not_beside)
+    for text in (used_once, not_beside):
+        assert bytes_of(lift(text)) == wanted(text)
+
+
+def test_every_source_of_a_module_gives_one_text(tmp_path: Path) -> None:
+    kernel = run(lift(DOUBLE))
+    path = tmp_path / "k.mlir"
+    path.write_text(DOUBLE)
+    body = tmp_path / "body.bin"
+    body.write_bytes(kernel.body)
+    sources = [DOUBLE, DOUBLE.encode(), path, str(path), body, kernel.body, bytearray(kernel.body), build(lift(DOUBLE))]
+    texts = {lift(source).replace("input_0", "x").replace("output_0", "y") for source in sources}
+    assert len({text.partition("def ")[2] for text in texts}) <= 2  # with names of arguments, and without
+    assert {wanted(DOUBLE)} == {bytes_of(lift(source)) for source in [*sources, kernel]}
+
+
+def test_a_program_of_jax_in_every_form() -> None:
+    program = lowered(multiplied(), SQUARE, SQUARE)
+    (call,) = ir.calls_of(program)
+    for source in (program, program.as_text()):
+        assert bytes_of(lift(source)) == wanted(call.body)
+
+
+def test_one_of_several_kernels_is_named() -> None:
+    def both(x: object, w: object) -> object:
+        return multiplied("first")(x, w), multiplied("second", lambda v: v + 1)(x, w)
+
+    program = lowered(both, SQUARE, SQUARE)
+    assert 'NAME = "first"' in lift(program, kernel="first")
+    assert 'NAME = "second"' in lift(program, kernel=1)
+    with pytest.raises(ChoiceError, match="holds 2 kernels"):
+        lift(program)
+    with pytest.raises(ChoiceError, match="no kernel 'third'") as raised:
+        lift(program, kernel="third")
+    assert "0: 'first', 1: 'second'" in str(raised.value)
+    with pytest.raises(ChoiceError, match="one module"):
+        lift(DOUBLE, kernel=0)
+
+
+def test_kernels_of_one_body_need_no_name() -> None:
+    def twice(x: object, w: object) -> object:
+        return multiplied()(multiplied()(x, w), w)
+
+    assert 'NAME = "multiplied"' in lift(lowered(twice, SQUARE, SQUARE))
+
+
+def test_there_is_one_style() -> None:
+    with pytest.raises(OptionError, match="idiomatic"):
+        lift(DOUBLE, style="idiomatic")  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("func.func @k() { cf.br ^a ^a: return }", "several blocks"),
+        ("memref.global @g : memref<4xi32> func.func @k() { return }", "more than functions"),
+        ("func.func @k() { return } func.func private @far()", "no body"),
+    ],
+)
+def test_what_no_source_stands_for_is_refused(text: str, what: str) -> None:
+    with pytest.raises(LiftError, match=what):
+        lift(text)
+
+
+def nested(depth: int) -> str:
+    opened = "".join("scf.if %c {\n" for _ in range(depth))
+    return module("%c = arith.constant true", opened + "scf.yield\n} else { scf.yield }\n" * depth)
+
+
+def test_regions_may_be_nested_as_deep_as_python_lets_them() -> None:
+    assert bytes_of(lift(nested(20))) == wanted(nested(20))
+    with pytest.raises(UnsupportedModuleError, match="20 with blocks"):
+        lift(nested(21))
+
+
+@pytest.fixture
+def ruff() -> str:
+    found = shutil.which("ruff")
+    if found is None:
+        pytest.skip("ruff is not installed")
+    return found
+
+
+@pytest.mark.parametrize("text", [DOUBLE, LOOP, WHILE, *GENERIC.values(), nested(20)])
+def test_source_is_clean_and_formatted(text: str, ruff: str, tmp_path: Path) -> None:
+    path = tmp_path / "lifted.py"
+    path.write_text(lift(text))
+    config = "lint.select = ['E', 'W', 'F', 'I', 'N', 'UP', 'B', 'C4', 'PIE', 'RUF', 'SIM', 'RET', 'PERF', 'D']"
+    dict_calls = "lint.flake8-comprehensions.allow-dict-calls-with-keyword-arguments = true"
+    style = ["--isolated", "--config", "line-length = 120"]
+    rules = ["--config", config, "--config", dict_calls, "--config", "lint.pydocstyle.convention = 'google'"]
+    checked = subprocess.run([ruff, "check", *style, *rules, path], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+    formatted = subprocess.run([ruff, "format", *style, "--diff", path], capture_output=True, text=True, check=False)
+    assert formatted.returncode == 0, formatted.stdout
+
+
+def test_names_are_taken_again_and_mean_one_value() -> None:
+    source = lift(body_text(ir.calls_of(lowered(multiplied(), SQUARE, SQUARE))[0].body))
+    names = [
+        t.id
+        for n in ast.walk(ast.parse(source))
+        if isinstance(n, ast.Assign)
+        for t in n.targets
+        if isinstance(t, ast.Name)
+    ]
+    assert len(set(names)) < len(names)

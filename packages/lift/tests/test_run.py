@@ -1,0 +1,151 @@
+"""`run` and `diff`, and the examples of the documentation."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+from jax.experimental import pallas as pl
+
+from mosaic_tpu import lift as package
+from mosaic_tpu.builder import MosaicModule
+from mosaic_tpu.builder.errors import MosaicError
+from mosaic_tpu.kernel import CallExtras, LoweredKernel
+from mosaic_tpu.lift import BuildError, MissingKernelPackageError, build, diff, lift, run
+from mosaic_tpu.sim import ir, simulate
+
+from .lift_kit import DOUBLE, KERNEL, SQUARE, lowered, module, multiplied, wanted
+
+TILE = jax.ShapeDtypeStruct((8, 128), "float32")
+
+
+def test_run_gives_what_a_kernel_lowers_to() -> None:
+    call = ir.calls_of(lowered(multiplied(), SQUARE, SQUARE))[0]
+    found = run(lift(call.body))
+    assert isinstance(found, LoweredKernel)
+    assert wanted(found.body) == wanted(call.body)
+    assert found.ir_version == 15
+    assert [(o.shape, str(o.dtype)) for o in found.outputs] == [((256, 256), "bf16")]
+    assert "tpu_custom_call" in found.custom_call_line
+    assert ir.calls_of(found.stablehlo)[0].inputs == call.inputs
+
+
+def test_run_of_edited_source_runs_the_edit() -> None:
+    import numpy as np
+
+    source = lift(DOUBLE).replace("plus = input_0 + input_0", "plus = input_0 * 3.0")
+    x = np.arange(1024, dtype=np.float32).reshape(8, 128)
+    (y,) = simulate(run(source), x).outputs
+    np.testing.assert_array_equal(y, 3 * x)
+
+
+def test_a_barrier_has_an_id() -> None:
+    text = DOUBLE.replace(
+        "  return", "  %s = tpu.sem_barrier : memref<!tpu.semaphore, #tpu.memory_space<semaphore_mem>>\n  return"
+    )
+    assert run(lift(text)).config["custom_call_config"]["collective_id"] == 0
+    given = run(lift(text), extras=CallExtras(collective_id=7))
+    assert given.config["custom_call_config"]["collective_id"] == 7
+    with pytest.raises(MosaicError, match="collective_id"):
+        run(lift(text), extras=CallExtras())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"func.func @k() {KERNEL} {{ return }}",
+        "func.func @k(%x: memref<8x128xf32, strided<[256, 1]>>) { return }",
+        f"func.func @k() {KERNEL.replace('<tc>', '<sc_scalar_subcore>')} {{ return }}",
+    ],
+)
+def test_a_module_that_nobody_calls_has_its_body(text: str) -> None:
+    found = run(lift(text))
+    assert wanted(found.body) == wanted(text)
+    assert found.outputs == ()
+    with pytest.raises(BuildError, match="no call"):
+        _ = found.stablehlo
+
+
+def test_a_version_that_is_none_is_refused() -> None:
+    with pytest.raises(BuildError, match="IR_VERSION is 'new'"):
+        run(lift(DOUBLE).replace("IR_VERSION = 15", "IR_VERSION = 'new'"))
+    assert wanted(run(lift(DOUBLE).replace("IR_VERSION = 15", "IR_VERSION = None")).body) != wanted(DOUBLE)
+
+
+def test_without_the_kernel_package_run_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mosaic_tpu.kernel", None)
+    monkeypatch.delattr("mosaic_tpu.kernel", raising=False)
+    with pytest.raises(MissingKernelPackageError, match="not installed") as raised:
+        run(lift(DOUBLE))
+    assert "pip install mosaic-tpu-kernel" in str(raised.value)
+    assert isinstance(build(lift(DOUBLE)), MosaicModule)
+
+
+# --- diff ------------------------------------------------------------------------------------------------------------
+
+
+def chain(count: int, changed: int | None = None) -> str:
+    """Many ops of one kind, with one more in one place."""
+    ops = ["%v0 = arith.constant 1.0 : f32"]
+    for n in range(count):
+        source = f"%v{n}"
+        if n == changed:
+            ops.append(f"%w = arith.subf %v{n}, %v{n} : f32")
+            source = "%w"
+        ops.append(f"%v{n + 1} = arith.{'addf' if n % 3 else 'mulf'} {source}, %v{max(n - 2, 0)} : f32")
+    return module(*ops)
+
+
+def changes(text: str) -> list[str]:
+    return [line for line in text.splitlines() if re.match(r"[+-](?![+-])", line)]
+
+
+def test_one_op_more_changes_the_lines_around_it() -> None:
+    found = changes(diff(chain(60), chain(60, changed=30)))
+    assert any("-    " not in line and "minus" in line for line in found)
+    assert len(found) <= 12, "\n".join(found)
+
+
+def test_equal_modules_have_no_difference() -> None:
+    assert diff(DOUBLE, DOUBLE.encode()) == ""
+
+
+def test_a_difference_of_programs() -> None:
+    first, second = (
+        lowered(pl.pallas_call(body, out_shape=TILE, name="k"), TILE)
+        for body in (lambda x, o: o.__setitem__(..., x[...] + 1), lambda x, o: o.__setitem__(..., x[...] + 2))
+    )
+    assert [line.strip() for line in changes(diff(first, second))] != []
+
+
+# --- documentation ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [m.name for m in pkgutil.iter_modules(package.__path__) if m.name != "rules"])
+def test_examples_run(name: str) -> None:
+    loaded = importlib.import_module(f"mosaic_tpu.lift.{name}")
+    names: dict[str, Any] = {"text": DOUBLE}
+    failed, _ = doctest.testmod(loaded, extraglobs=names, optionflags=doctest.ELLIPSIS)
+    assert failed == 0
+
+
+def test_the_example_of_the_package_runs() -> None:
+    assert doctest.testmod(package, extraglobs={"text": DOUBLE}) == (0, 3)
+
+
+def test_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall(r"^```text\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    unnamed = """    b.module_attributes({"sym_name": '"double"'})\n"""  # JAX 0.11 names no module
+    printed = capsys.readouterr().out.replace(unnamed, "")
+    assert shown in printed
+    assert "+    times = input_0 * input_0" in printed
