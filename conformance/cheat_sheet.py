@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import jax
+from jax.experimental import pallas as pl
 
 from conformance.cases.cheat_sheet import PAIRS
 from conformance.cases.cheat_sheet.pairs import Pair
@@ -60,6 +61,14 @@ class Row:
 def lower(pair: Pair, arrays: Sequence[Any]) -> pallas.PallasCall:
     """Our kernel of a pair, lowered."""
     return pallas.lower(pair.our_call(), *arrays, tpu_version=pair.tpu_version)
+
+
+def lower_both(pair: Pair) -> tuple[pallas.PallasCall, pallas.PallasCall]:
+    """Both kernels of a pair, lowered: ours and Pallas's."""
+    call, arrays = pair.pallas_call()
+    with pl.enable_debug_checks(pair.debug_checks):
+        theirs = pallas.lower(call, *arrays, tpu_version=pair.tpu_version)
+    return lower(pair, arrays), theirs
 
 
 def emitted(pair: Pair, lowered: pallas.PallasCall) -> list[str]:

@@ -7,7 +7,6 @@ from collections import Counter
 
 import jax
 import pytest
-from jax.experimental import pallas as pl
 
 from conformance import cheat_sheet
 from conformance.cases.cheat_sheet import GUIDE_ROWS, PAIRS
@@ -24,10 +23,7 @@ FOUND = cheat_sheet.load()
 
 def compared(pair: Pair) -> tuple[levels.Result, levels.Level, pallas.PallasCall]:
     """What a pair reaches, what it has to, and our call."""
-    call, arrays = pair.pallas_call()
-    with pl.enable_debug_checks(pair.debug_checks):
-        theirs = pallas.lower(call, *arrays, tpu_version=pair.tpu_version)
-    ours = cheat_sheet.lower(pair, arrays)
+    ours, theirs = cheat_sheet.lower_both(pair)
     return levels.compare(ours, theirs), levels.required_level(theirs), ours
 
 

@@ -63,4 +63,5 @@ def test_pre_commit_runs_the_tools_of_the_lint_session() -> None:
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     pins = set(re.findall(r'additional_dependencies: \["([^"]+)"\]', hooks))
     assert pins
-    assert pins <= set(read_toml(ROOT / "pyproject.toml")["dependency-groups"]["lint"])
+    groups = read_toml(ROOT / "pyproject.toml")["dependency-groups"]
+    assert pins <= {*groups["lint"], *groups["style"]}
