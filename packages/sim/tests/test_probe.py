@@ -129,3 +129,8 @@ def test_a_file_may_have_the_word_in_its_name(tmp_path: Path) -> None:
     assert ir.read(str(file)).name == ir.read(file).name == "double"
     with pytest.raises(SimulationError, match="cannot read"):
         ir.read(str(tmp_path / "stablehlo.other.mlir"))
+
+
+def test_half_a_character_is_no_text() -> None:
+    with pytest.raises(ModuleFormatError, match="no character"):
+        ir.read("\ud800" + TEXT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
@@ -12,7 +11,6 @@ from mosaic_tpu.sim import ir
 from mosaic_tpu.sim.errors import SimulationError
 
 _STORES: Final = ("vector.store", "tpu.vector_store", "tpu.strided_store", "memref.store", "tpu.store")
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def opened(source: Any, op: str) -> tuple[Any, str | None]:
@@ -30,10 +28,7 @@ def opened(source: Any, op: str) -> tuple[Any, str | None]:
         raise SourceError("a Kernel has as many programs as configs", op=op, hint="give kernel.lower(cfg)")
     with readable(op):
         source = ir.contents(source)
-    if isinstance(source, str):
-        if (wrong := _LONE_SURROGATE.search(source)) is not None:
-            raise SourceError(f"the text holds {wrong[0]!r}, which is no character", op=op)
-    elif isinstance(text := getattr(source, "stablehlo", None), str):
+    if not isinstance(source, str) and isinstance(text := getattr(source, "stablehlo", None), str):
         return source, ir.LoweredText(text)
     with readable(op):
         return source, ir.program_text(source)

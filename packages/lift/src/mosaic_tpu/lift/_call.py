@@ -61,10 +61,8 @@ def run(source: str, *, extras: CallExtras | None = None) -> LoweredKernel:
         try:
             made = _kernel(name, function, version, inputs, outputs)
             return made.lower(Source(source), extras=knobs)
-        except (package.KernelDefinitionError, package.ConfigError):
-            pass
-        except NotImplementedError:  # for a SparseCore
-            pass
+        except (package.KernelDefinitionError, package.ConfigError, NotImplementedError):
+            pass  # the last for a SparseCore
     return _bare(package, name, module, version, knobs)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import linecache
 import math
 import types
 from typing import Any, Final
@@ -89,7 +88,7 @@ def built(run: Any, name: str, *, locations: bool = True) -> MosaicModule:
             b._line = b.types.unknown
         run(b)
         return b.finish(anonymous=True)
-    except (MosaicError, Exception) as error:
+    except Exception as error:
         raise _failed(error) from error
 
 
@@ -110,8 +109,3 @@ def line_of(error: BaseException) -> int | None:
             found = trace.tb_lineno
         trace = trace.tb_next
     return found
-
-
-def forget() -> None:
-    """No traceback shows lines of an older source."""
-    linecache.cache.pop(FILENAME, None)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
-import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, cast
 
 from mosaic_tpu.lift._compat import FORWARD_COMPATIBLE_IR_VERSION, MLIRError, stripped
@@ -16,7 +13,6 @@ from mosaic_tpu.lift.errors import ChoiceError, LiftError, NewerVersionError, So
 from mosaic_tpu.sim import ir
 from mosaic_tpu.sim.errors import InternalError, SimulationError
 
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MAGIC: Final = b"ML\xefR"
 _OP: Final = "lift"
 
@@ -54,15 +50,12 @@ def given(source: Any, kernel: str | int | None = None) -> Given:
     """
     if callable(getattr(source, "emit", None)) and callable(getattr(source, "lower", None)):
         raise SourceError("a Kernel has as many bodies as configs", op=_OP, hint="give kernel.lower(cfg)")
-    named = isinstance(source, str) and "\n" not in source and source.endswith((".mlir", ".mlirbc"))
-    if named or isinstance(source, os.PathLike):
-        source = _contents(Path(cast("str | os.PathLike[str]", source)))
+    with readable():
+        source = ir.contents(source)
     if isinstance(source, bytes | bytearray | memoryview):
         source = bytes(cast("bytes", source))
         if not source.startswith(_MAGIC):
             source = _decoded(source)
-    if isinstance(source, str) and (wrong := _LONE_SURROGATE.search(source)) is not None:
-        raise SourceError(f"the text holds {wrong[0]!r}, which is no character", op=_OP)
     with readable():
         text = ir.program_text(source)
         if text is not None:
@@ -151,15 +144,6 @@ def wanted(given: Given) -> bytes:
     except (MLIRError, ValueError) as error:
         lines = str(error).strip().splitlines() or ["unknown reason"]
         raise SourceError(f"the module cannot be written in a stable form: {lines[0]}", op=_OP) from None
-
-
-def _contents(path: Path) -> str | bytes:
-    try:
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise SourceError(f"cannot read {path}: {said}", op=_OP, hint="give an existing file") from None
-    return data if data.startswith(_MAGIC) else _decoded(data)
 
 
 def _decoded(data: bytes) -> str:

@@ -16,6 +16,7 @@ from mosaic_tpu.sim.errors import InternalError, ModuleFormatError, SimulationEr
 
 #: How deep brackets may be nested in text: MLIR's parser calls itself for each, and overflows the stack in the end.
 _DEEPEST: Final = 1000
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SUFFIXES: Final = (".mlir", ".mlirbc")
 #: An op of a program. A Mosaic module may have the word in its names, its strings and its comments.
 _STABLEHLO: Final = re.compile(r"(?<![@%#!$.\w])stablehlo\.[a-z]")
@@ -86,8 +87,10 @@ def contents(source: Any) -> Any:
     """A source as it is, and of the name of a file, what is in it: text, or bytecode.
 
     Raises:
-        ModuleFormatError: the file cannot be read, or holds neither.
+        ModuleFormatError: the file cannot be read, or holds neither; the text has half a character in it.
     """
+    if isinstance(source, str) and (wrong := _LONE_SURROGATE.search(source)) is not None:
+        raise ModuleFormatError(f"the text holds {wrong[0]!r}, which is no character", op="read")
     named = isinstance(source, str) and "\n" not in source and source.endswith(_SUFFIXES)
     if not named and not isinstance(source, os.PathLike):
         return source
