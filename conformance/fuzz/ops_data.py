@@ -130,7 +130,7 @@ def _parts(t: Type) -> Results:
 
 
 def _rows(t: Type) -> Results:
-    return [((n,), Type(t.shape[1:], t.dtype)) for n in {0, t.shape[0] - 1} if len(t.shape) > 1]
+    return [((n,), Type(t.shape[1:], t.dtype)) for n in dict.fromkeys((0, t.shape[0] - 1)) if len(t.shape) > 1]
 
 
 def _rolls(t: Type) -> Results:
