@@ -7,8 +7,9 @@ floor creates the same ops from prepared types and attributes, and serializes th
 no body cached. `first ms` is with all of these cold: each run is the first emission of a new thread, whose MLIR
 context, types and templates are its own. Modules are imported in both. The exit code is 1 if a goal is missed.
 
-Then the simulator against Pallas's interpreters (`conformance.bench.simulator`), lint (`conformance.bench.lint`), and,
-where the TPU compiler is installed, what it estimates of each kernel (`conformance.bench.schedules`).
+Then the simulator against Pallas's interpreters (`conformance.bench.simulator`), lint (`conformance.bench.lint`), lift
+(`conformance.bench.lift`), and, where the TPU compiler is installed, what it estimates of each kernel
+(`conformance.bench.schedules`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any, Final
 
 import jax
 
-from conformance.bench import lint, schedules, simulator
+from conformance.bench import lift, lint, schedules, simulator
 from conformance.bench.replay import Replay
 from conformance.bench.turns import in_turns
 from conformance.cases.kernels import CASES, KernelCase
@@ -177,11 +178,13 @@ def main() -> int:
     growth = simulator.bench_growth(options.repeats, show)
     memory = simulator.bench_memory(show)
     checks = lint.bench_lint(options.repeats, show)
+    lifts = lift.bench_lift(max(3, options.repeats // 3), show)
     estimates = schedules.bench_schedules(show) if aot.compiler_version() else []
     show("")
     found = verdicts({row["kernel"]: row for row in kernels} | {"import": imports}, GOALS)
     found += verdicts({row["kernel"]: row for row in speed}, simulator.GOALS)
     found += verdicts({row["kernel"]: row for row in checks}, lint.GOALS)
+    found += verdicts({row["kernel"]: row for row in lifts}, lift.GOALS)
     tables = {
         "from config to body": kernels,
         "import": [imports],
@@ -189,6 +192,7 @@ def main() -> int:
         "simulator: time a unit, over that of the smallest": growth,
         "simulator: memory": memory,
         "lint": checks,
+        "lift": lifts,
     }
     if estimates:
         tables["estimated cycles"] = estimates

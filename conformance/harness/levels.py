@@ -130,22 +130,23 @@ def reserialized(body: bytes) -> bytes:
         return _bytecode(module)
 
 
-def new_context() -> ir.Context:
-    """A context that reads every body: all of JAX's dialects, tpu, and the unregistered stable form."""
+@functools.cache
+def context() -> ir.Context:
+    """The context that reads every body: all of JAX's dialects, tpu, and the unregistered stable form."""
     dialects = ir.DialectRegistry()
     registry.register_dialects(dialects)
-    context = ir.Context()
-    context.append_dialect_registry(dialects)
-    context.load_all_available_dialects()
-    tpu.register_dialect(context)
-    context.allow_unregistered_dialects = True
-    return context
+    found = ir.Context()
+    found.append_dialect_registry(dialects)
+    found.load_all_available_dialects()
+    tpu.register_dialect(found)
+    found.allow_unregistered_dialects = True
+    return found
 
 
 @contextlib.contextmanager
 def _parsed(body: bytes, passes: str = "") -> Iterator[ir.Module]:
-    """The module in `body` after `passes`, with a fresh context entered around it."""
-    with new_context():
+    """The module in `body` after `passes`, with the context entered around it."""
+    with context():
         module = ir.Module.parse(body)
         if passes:
             PassManager.parse(f"builtin.module({passes})").run(module.operation)

@@ -131,7 +131,7 @@ def lower_to_stablehlo(
 
 def calls_in(stablehlo_text: str) -> list[PallasCall]:
     """Every custom call to the TPU compiler in a StableHLO module, whoever emitted it, in order of the text."""
-    context = levels.new_context()
+    context = levels.context()
     stablehlo.register_dialect(context)
     sdy.register_dialect(context)  # shardings, in programs for several devices
     with context:

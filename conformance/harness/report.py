@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -67,12 +66,22 @@ class Report:
 
 
 def shortened(rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows themselves; of a table too long to read, how many of each first column reached which level."""
+    """The rows themselves; of a table too long to read, a row for each first column and level: how many, and sums."""
     if len(rows) <= LONGEST:
         return rows
     first = next(iter(rows[0]))
-    counts = Counter((row.get(first), row.get("level")) for row in rows)
-    return [{first: name, "level": level, "rows": count} for (name, level), count in counts.items()]
+    groups: dict[tuple[object, object], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.get(first), row.get("level")), []).append(row)
+    return [
+        {first: name, "level": level, "rows": len(found), **_sums(found)} for (name, level), found in groups.items()
+    ]
+
+
+def _sums(rows: Sequence[Row]) -> Row:
+    """The sums of the columns that count something in each row."""
+    counted = [name for name in rows[0] if all(type(row.get(name)) is int for row in rows)]
+    return {name: sum(row[name] for row in rows) for name in counted}
 
 
 def packed(table: str, row: Row) -> tuple[str, str]:

@@ -20,6 +20,27 @@ for dtype in FLOATS:
     PAIRS.expression(
         f"leaky-relu-slope-{dtype}", "jax.nn.leaky_relu(x, 0.2)", "b.pallas.leaky_relu(x, 0.2)", x=tile(dtype)
     )
+for name in ("hard_sigmoid", "hard_silu", "hard_tanh", "sparse_plus", "sparse_sigmoid", "soft_sign", "squareplus"):
+    for dtype in FLOATS:
+        PAIRS.expression(f"{name}-{dtype}", f"jax.nn.{name}(x)", f"b.pallas.{name}(x)", x=tile(dtype))
+    PAIRS.expression(f"{name}-scalar", f"jax.nn.{name}(s)", f"b.pallas.{name}(s)", s=smem(f32))
+for dtype in FLOATS:
+    PAIRS.expression(f"mish-{dtype}", "jax.nn.mish(x)", "b.pallas.mish(x)", x=tile(dtype))
+    for number in (4, 2.5):
+        PAIRS.expression(
+            f"squareplus-{number}-{dtype}",
+            f"jax.nn.squareplus(x, {number})",
+            f"b.pallas.squareplus(x, {number})",
+            x=tile(dtype),
+        )
+    for axis in (-1, 0):
+        PAIRS.expression(
+            f"glu-{axis}-{dtype}",
+            f"jax.nn.glu(x, {axis})",
+            f"b.pallas.glu(x, {axis})",
+            x=vmem(dtype, (32, 256)),
+        )
+PAIRS.expression("hard-tanh-i32", "jax.nn.hard_tanh(x)", "b.pallas.hard_tanh(x)", x=vmem(i32))
 PAIRS.expression("swish", "jax.nn.swish(x)", "b.pallas.silu(x)", x=vmem(f32))
 PAIRS.expression("gelu-twice", "jax.nn.gelu(jax.nn.gelu(x))", "b.pallas.gelu(b.pallas.gelu(x))", x=vmem(f32))
 

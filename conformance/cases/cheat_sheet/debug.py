@@ -16,6 +16,10 @@ for name, call, args in [
     ("scalar", "'s = {}', s[0]", {"s": S}),
     ("scalars", "'{} and {}: {}', s[0], t[0], u[1]", {"s": S, "t": T, "u": U}),
     ("no-places", "'these', s[0], t[0]", {"s": S, "t": T}),
+    ("braces-behind", "'{} of {{x}}', s[0]", {"s": S}),
+    ("braces-before", "'{{x}} {}', s[0]", {"s": S}),
+    ("braces-around", "'{{ {} }}', s[0]", {"s": S}),
+    ("braces-alone", "'{{x}}'", {}),
 ]:
     PAIRS.refs(
         f"debug-print-{name}",

@@ -267,3 +267,24 @@ class copy_synchronous:
         b.pallas.sync_copy(h, o)
         b.pallas.sync_copy(h.at[1], o.at[s[0]])
         b.pallas.sync_copy(h.at[0, b.pallas.ds(0, 4)], o.at[1, b.pallas.ds(4, 4)])
+
+
+@PAIRS.add(s=smem(i32), x=anywhere(f32, (4, 8, 128)), o=out(f32), sems=sem("dma", (2,)), uses=("load", "at", "gt"))
+class copy_in_branches:
+    def pallas(s, x, o, sems):
+        copy = pltpu.make_async_copy(x.at[2], o, sems.at[1])
+
+        @pl.when(s[0] > 0)
+        def _():
+            copy.start()
+
+        @pl.when(s[0] > 0)
+        def _():
+            copy.wait()
+
+    def ours(b, s, x, o, sems):
+        copy = b.pallas.async_copy(x.at[2], o, sems.at[1])
+        with b.pallas.when(s[0] > 0):
+            copy.start()
+        with b.pallas.when(s[0] > 0):
+            copy.wait()

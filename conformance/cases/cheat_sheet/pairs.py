@@ -34,6 +34,7 @@ from mosaic_tpu.builder import (
     as_dtype,
     i1,
     i32,
+    u32,
 )
 from mosaic_tpu.kernel import CallExtras, Kernel
 
@@ -58,6 +59,7 @@ class Arg:
         index_map: program ids and prefetch refs to block indices, the same function on both sides.
         buffers: 1 or 2 buffers of the pipeline.
         padding: element indexing, with this padding (low, high) of each dimension.
+        is_key: a key that `pltpu.to_pallas_key` made, which our kernel has as numbers of this shape.
     """
 
     shape: tuple[int, ...]
@@ -68,6 +70,7 @@ class Arg:
     index_map: Callable[..., Any] | None = None
     buffers: int | None = None
     padding: tuple[tuple[int, int], ...] | None = None
+    is_key: bool = False
 
     @property
     def numpy(self) -> Any:
@@ -77,6 +80,8 @@ class Arg:
 
     def to_array(self) -> jax.ShapeDtypeStruct:
         """What the call takes or gives."""
+        if self.is_key:
+            return jax.eval_shape(lambda: pltpu.to_pallas_key(jax.random.key(0, impl="rbg")))
         return jax.ShapeDtypeStruct(self.shape, self.numpy)
 
     def to_block_spec(self) -> pl.BlockSpec:
@@ -131,6 +136,11 @@ def out(dtype: DType, shape: tuple[int, ...] = TILE, **more: Any) -> Arg:
 def smem(dtype: DType, shape: tuple[int, ...] = (4,), **more: Any) -> Arg:
     """An input in SMEM."""
     return Arg(shape, dtype, "smem", **more)
+
+
+def pallas_key() -> Arg:
+    """A key of the TPU's generator, as a scalar-prefetch operand."""
+    return Arg((1, 2), u32, "smem", "scalar_prefetch", is_key=True)
 
 
 def prefetch(dtype: DType, shape: tuple[int, ...] = (4,)) -> Arg:
@@ -277,7 +287,9 @@ class Pair:
         kernel = self._kernel()
 
         def call(*arrays: Any) -> tuple[Any, ...]:
-            results = kernel(cfg=_Nothing(), **dict(zip(kernel.inputs, arrays, strict=True)))
+            named = dict(zip(kernel.inputs, arrays, strict=True))
+            given = {n: jax.random.key_data(a) if self.args[n].is_key else a for n, a in named.items()}
+            results = kernel(cfg=_Nothing(), **given)
             return results if isinstance(results, tuple) else (results,)
 
         return self._on_mesh(call)

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from jax import lax
+from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from conformance.cases.cheat_sheet.pairs import Pairs, out, prefetch, smem, vmem
@@ -164,6 +166,82 @@ for name, theirs, ours, shape in [
     PAIRS.refs(
         f"view-{name}", f"o[...] = {theirs}", None if ours is None else f"o[...] = {ours}", uses=uses, **operands
     )
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32, (4, 8, 128)), o=out(f32), uses=(*USES_ACCESS, "at", "gt"))
+class view_in_a_branch:
+    def pallas(s, x, o):
+        view = x.at[2]
+
+        @pl.when(s[0] > 0)
+        def _():
+            o[...] = view[...]
+
+    def ours(b, s, x, o):
+        view = x.at[2]
+        with b.pallas.when(s[0] > 0):
+            o[...] = view[...]
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32, (4, 8, 128)), o=out(f32), uses=(*USES_ACCESS, "at", "gt"))
+class views_in_a_branch:
+    def pallas(s, x, o):
+        view = x.at[2].at[0:4]
+
+        @pl.when(s[0] > 0)
+        def _():
+            o[0:4] = view[0:4]
+            o[4:8] = view[...]
+
+    def ours(b, s, x, o):
+        view = x.at[2].at[0:4]
+        with b.pallas.when(s[0] > 0):
+            o[0:4] = view[0:4]
+            o[4:8] = view[...]
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32, (4, 8, 128)), o=out(f32), uses=(*USES_ACCESS, "at", "gt", "mul"))
+class view_in_both_branches:
+    def pallas(s, x, o):
+        view = x.at[2]
+
+        def yes():
+            o[...] = view[...]
+
+        def no():
+            o[...] = view[...] * 2.0
+
+        lax.cond(s[0] > 0, yes, no)
+
+    def ours(b, s, x, o):
+        view = x.at[2]
+
+        def yes():
+            o[...] = view[...]
+
+        def no():
+            o[...] = view[...] * 2.0
+
+        b.pallas.cond(s[0] > 0, yes, no)
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32, (4, 8, 128)), o=out(f32), uses=(*USES_ACCESS, "at", "gt"))
+class view_in_a_branch_of_a_branch:
+    def pallas(s, x, o):
+        view = x.at[2]
+
+        @pl.when(s[0] > 0)
+        def _():
+            @pl.when(s[1] > 0)
+            def _():
+                o[...] = view[...]
+
+    def ours(b, s, x, o):
+        view = x.at[2]
+        with b.pallas.when(s[0] > 0), b.pallas.when(s[1] > 0):
+            o[...] = view[...]
+
+
 PAIRS.refs("view-store", "o.at[2:6][1] = x[...]", uses=(*USES_ACCESS, "at"), x=vmem(f32, (128,)), o=out(f32))
 PAIRS.refs(
     "view-store-whole",

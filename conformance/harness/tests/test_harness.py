@@ -53,7 +53,7 @@ def ours(call: pallas.PallasCall, edit: tuple[str, str] = ("", "")) -> Emitted:
 
 
 def serialized(text: str, version: int) -> bytes:
-    with levels.new_context(), ir.Location.unknown():
+    with levels.context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         passes = f"strip-debuginfo,mosaic-serde{{serialize=true target-version={version}}}"
         PassManager.parse(f"builtin.module({passes})").run(module.operation)

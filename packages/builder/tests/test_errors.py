@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,10 +55,35 @@ def test_pallas_reduces_no_bytes(b: Builder, a: Args, raises: Raises, idiom: str
         getattr(b.pallas, idiom)(x, 1)
 
 
-def test_an_einsum_is_one_product(b: Builder, a: Args, raises: Raises) -> None:
+def test_an_einsum_contracts_something(b: Builder, a: Args, raises: Raises) -> None:
     x = b.zeros((8, 128), f32)
-    with raises(e.UnsupportedOpError, "einsum", "'ab,cd->dc'", hint="batch, left, right"):
-        b.pallas.einsum("ab,cd->dc", x, x)
+    with raises(e.UnsupportedOpError, "einsum", "contracted", hint="multiply"):
+        b.pallas.einsum("ab,cd->dcab", x, x)
+    with raises(e.UnsupportedOpError, "scalar", hint="b.pallas.sum"):
+        b.pallas.einsum("ab,ab->", x, x)
+
+
+@pytest.mark.parametrize(
+    ("error", "spec", "hint"),
+    [
+        (e.AttributeValueError, "a1->a", "a letter for each dimension"),
+        (e.AttributeValueError, "ab->aa", "of the result once"),
+        (e.AttributeValueError, "ab->c", "a letter"),
+        (e.AttributeValueError, "...->", "a letter"),
+        (e.AttributeValueError, 3, "string"),
+        (e.ArityError, "ab,bc->ac", "as the spec has it"),
+        (e.ShapeError, "abc->a", ""),
+        (e.ShapeError, "aa->a", ""),
+    ],
+)
+def test_the_spec_of_an_einsum_fits(
+    b: Builder, a: Args, raises: Raises, error: type[e.MosaicError], spec: Any, hint: str
+) -> None:
+    x = b.zeros((8, 128), f32)
+    with raises(error, "einsum", hint=hint):
+        b.pallas.einsum(spec, x)
+    with raises(e.ArityError, "3 operands", hint="two at a time"):
+        b.pallas.einsum("ab,bc,cd->ad", x, x, x)
 
 
 def test_an_op_that_the_dialect_lacks_names_the_versions_that_have_it(b: Builder, a: Args, raises: Raises) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,16 +13,26 @@ from mosaic_tpu.builder import (
     Args,
     Builder,
     DotDimensionNumbers,
+    DType,
     Slice,
+    as_dtype,
     bf16,
+    f8e4m3fn,
+    f8e5m2,
     f16,
     f32,
     i1,
+    i4,
     i8,
+    i16,
     i32,
     index,
+    u8,
+    u16,
+    u32,
 )
 from mosaic_tpu.builder import errors as e
+from mosaic_tpu.builder.pallas._promotion import beside, promoted
 
 from .conftest import Raises, declare
 
@@ -95,14 +107,46 @@ def test_operands_have_one_element_type(b: Builder, a: Args, raises: Raises, op:
         getattr(b, op)(*leading, x, y)
 
 
-def test_operators_do_not_promote(b: Builder, a: Args, raises: Raises) -> None:
-    with raises(e.DTypeError, "add", "vector<8x128xf32>", "vector<8x128xi32>", hint=".to("):
-        a.x[...] + a.ints[...]
+NUMBERS = (i1, i4, i8, i16, i32, u8, u16, u32, bf16, f16, f32, f8e4m3fn, f8e5m2)
 
 
-def test_slash_of_integers_names_the_two_divisions(b: Builder, a: Args, raises: Raises) -> None:
-    with raises(e.DTypeError, "true_divide", hint="//"):
-        a.i / 2
+@pytest.mark.parametrize("first", NUMBERS, ids=str)
+@pytest.mark.parametrize("second", NUMBERS, ids=str)
+def test_operators_promote_as_jnp_does(b: Builder, a: Args, first: DType, second: DType) -> None:
+    try:
+        expected = as_dtype(jnp.promote_types(first.numpy, second.numpy))
+    except jax.dtypes.TypePromotionError:
+        expected = None
+    assert promoted(first, second) is expected
+    x, y = b.zeros((64, 128), first), b.zeros((64, 128), second)
+    if expected is None:
+        with pytest.raises(e.DTypeError):
+            b.pallas.lt(x, y)
+    elif {first, second} not in ({bf16, f16}, {f16, bf16}):
+        assert b.pallas.where(x.ne(y), x, y).dtype is expected
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+@pytest.mark.parametrize("number", [True, 1, 1.5])
+def test_python_numbers_promote_as_in_jnp(dtype: DType, number: float) -> None:
+    try:
+        expected = as_dtype(jax.eval_shape(lambda: jnp.zeros((), dtype.numpy) * number).dtype)
+    except jax.dtypes.TypePromotionError:
+        expected = None
+    assert beside(dtype, number) is expected
+
+
+def test_what_jax_does_not_promote_is_refused(b: Builder, a: Args, raises: Raises) -> None:
+    with raises(e.DTypeError, "add", "vector<8x128xf32>", "vector<8x128xf8E4M3FN>", hint=".to("):
+        a.x[...] + b.zeros((8, 128), f8e4m3fn)
+    with raises(e.DTypeError, "floor_divide", "i4", "i32"):
+        a.i // b.lift_as(1, i4)
+    with raises(e.ConstantError, "1.5", "i4"):
+        b.lift_as(1, i4) * 1.5
+
+
+def test_slash_of_integers_is_of_f32(b: Builder, a: Args) -> None:
+    assert (a.i / 2).dtype is (2 / a.ints[...]).dtype is f32
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_a_program_in_another_form_has_no_line(scale: Any, cfg: Any, raises: Any
 
 def test_the_program_is_a_module_of_its_own(scale: Any, cfg: Any) -> None:
     text = scale.lower(cfg).stablehlo
-    with levels.new_context() as context:
+    with levels.context() as context:
         pallas.stablehlo.register_dialect(context)
         module = ir.Module.parse(text)
         assert module.operation.verify()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -75,3 +76,20 @@ def bytes_of(source: str, version: int | None = 15) -> bytes:
 def wanted(data: str | bytes, version: int | None = 15) -> bytes:
     """A module without locations, as MLIR itself writes it."""
     return stripped(data, version)
+
+
+def damaged(body: bytes, seed: int) -> bytes:
+    """A body with bits flipped, bytes replaced, or a part cut out."""
+    chance, found = random.Random(seed), bytearray(body)
+    match chance.choice(["bits", "bits", "byte", "cut", "hole"]):
+        case "bits":
+            for _ in range(chance.randint(1, 3)):
+                found[chance.randrange(len(found))] ^= 1 << chance.randrange(8)
+        case "byte":
+            found[chance.randrange(len(found))] = chance.randrange(256)
+        case "cut":
+            del found[chance.randrange(len(found)) :]
+        case _:
+            start = chance.randrange(len(found))
+            del found[start : start + chance.randint(1, 40)]
+    return bytes(found)

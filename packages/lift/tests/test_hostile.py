@@ -6,7 +6,6 @@ import ast
 import builtins
 import contextlib
 import keyword
-import random
 import re
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from mosaic_tpu import builder
 from mosaic_tpu.lift import BuildError, LiftError, NewerVersionError, NotExactError, SourceError, build, lift, run
 from mosaic_tpu.sim import ir
 
-from .lift_kit import DOUBLE, SQUARE, bytes_of, lowered, module, multiplied, wanted
+from .lift_kit import DOUBLE, SQUARE, bytes_of, damaged, lowered, module, multiplied, wanted
 
 HOSTILE = [
     '"); import os; os.system("touch /tmp/lifted"); ("',
@@ -177,23 +176,6 @@ def test_ops_of_an_unknown_dialect_are_lifted_generically() -> None:
 
 
 # --- damaged bytes ---------------------------------------------------------------------------------------------------
-
-
-def damaged(body: bytes, seed: int) -> bytes:
-    """A body with bits flipped, bytes replaced, or a part cut out."""
-    chance, found = random.Random(seed), bytearray(body)
-    match chance.choice(["bits", "bits", "byte", "cut", "hole"]):
-        case "bits":
-            for _ in range(chance.randint(1, 3)):
-                found[chance.randrange(len(found))] ^= 1 << chance.randrange(8)
-        case "byte":
-            found[chance.randrange(len(found))] = chance.randrange(256)
-        case "cut":
-            del found[chance.randrange(len(found)) :]
-        case _:
-            start = chance.randrange(len(found))
-            del found[start : start + chance.randint(1, 40)]
-    return bytes(found)
 
 
 def test_damaged_bodies_end_in_an_error_or_in_exact_source() -> None:

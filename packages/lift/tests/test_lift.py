@@ -154,7 +154,7 @@ def test_kernels_of_one_body_need_no_name() -> None:
     assert 'NAME = "multiplied"' in lift(lowered(twice, SQUARE, SQUARE))
 
 
-def test_there_is_one_style() -> None:
+def test_there_are_two_styles() -> None:
     with pytest.raises(OptionError, match="idiomatic"):
         lift(DOUBLE, style="idiomatic")  # pyright: ignore
 

@@ -74,6 +74,11 @@ def test_bytes_that_are_whole() -> None:
     np.testing.assert_array_equal(simulate(body(), X).outputs[0], X * 2)
 
 
+def test_a_module_that_has_left_the_serialized_form_and_keeps_its_mark() -> None:
+    text = f"module attributes {{stable_mosaic.version = 15 : i64}} {{{COPY}}}"
+    np.testing.assert_array_equal(simulate(text, X).outputs[0], X)
+
+
 @pytest.mark.parametrize("case", range(20))
 def test_damaged_text(case: int) -> None:
     rng = random.Random(case)

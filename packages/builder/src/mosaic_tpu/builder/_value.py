@@ -24,8 +24,9 @@ class Value:
     """A scalar, vector or ref of the kernel being built.
 
     Operators emit what Pallas emits for the same expression: ``x * 2.0`` is a scalar constant, a broadcast and
-    ``arith.mulf``; ``a // b`` is `jnp.floor_divide`. Python numbers take this value's element type, NumPy scalars
-    keep their own. Raw MLIR ops are the builder's methods: ``b.mulf(x, y)``.
+    ``arith.mulf``; ``a // b`` is `jnp.floor_divide`. Operands of two element types are promoted as JAX promotes them.
+    Python numbers take this value's element type, floats beside integers make f32, NumPy scalars keep their own. Raw
+    MLIR ops are the builder's methods: ``b.mulf(x, y)``.
 
     Example:
         >>> from mosaic_tpu.builder import Builder, Scalar, i32
@@ -176,6 +177,12 @@ class Value:
 
     def __rmod__(self, other: Number) -> Value:
         return self._scope.owner.pallas.remainder(other, self)
+
+    def __pow__(self, other: Operand) -> Value:
+        return self._scope.owner.pallas.power(self, other)
+
+    def __rpow__(self, other: Number) -> Value:
+        return self._scope.owner.pallas.power(other, self)
 
     def __and__(self, other: Operand) -> Value:
         return self._scope.owner.pallas.bitwise_and(self, other)

@@ -17,6 +17,7 @@ from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ArityError, KindError, ShapeError
 
 if TYPE_CHECKING:
+    from mosaic_tpu.builder._core import Scope as BlockScope
     from mosaic_tpu.builder._value import Value
 
 
@@ -111,6 +112,21 @@ class Bitcast:
 type Transform = Index | Reshape | Bitcast
 
 
+class Place:
+    """Where an index was written: its static ints are arrays of that block, in JAX, which inner blocks take over.
+
+    Attributes:
+        scope: the open block at that time.
+        constants: those that inner blocks took over, by the op they stand in and their dimension.
+    """
+
+    __slots__ = ("constants", "scope")
+
+    def __init__(self, scope: BlockScope) -> None:
+        self.scope = scope
+        self.constants: list[tuple[object, int, Value]] = []
+
+
 class RefView:
     """A ref and the transforms recorded on it.
 
@@ -119,9 +135,10 @@ class RefView:
         transforms: in the order they apply.
         shape: of the view.
         dtype: element type of the view.
+        places: where each transform was written; none of them, if there is nothing to know.
     """
 
-    __slots__ = ("dtype", "ref", "shape", "transforms")
+    __slots__ = ("dtype", "places", "ref", "shape", "transforms")
 
     def __init__(
         self,
@@ -129,6 +146,7 @@ class RefView:
         transforms: tuple[Transform, ...] = (),
         shape: tuple[int, ...] | None = None,
         dtype: DType | None = None,
+        places: tuple[Place | None, ...] = (),
     ) -> None:
         if not ref.is_ref:
             raise KindError(
@@ -139,6 +157,7 @@ class RefView:
             )
         self.ref = ref
         self.transforms = transforms
+        self.places = places
         self.shape = ref.shape if shape is None else shape
         self.dtype = ref.dtype if dtype is None else dtype
 
@@ -150,7 +169,8 @@ class RefView:
     def reshape(self, *shape: int) -> RefView:
         """The same elements with another shape; one size may be -1."""
         target = _resolve(self.ref._b._ints(shape, "reshape", "shape"), self.shape)
-        return RefView(self.ref, (*self.transforms, Reshape(target)), target, self.dtype)
+        places = (*self.places, None) if self.places else ()
+        return RefView(self.ref, (*self.transforms, Reshape(target)), target, self.dtype, places)
 
     def bitcast(self, dtype: DType) -> RefView:
         """The same memory as another element type; a change of width scales the second-to-last dimension."""
@@ -159,7 +179,8 @@ class RefView:
             if len(shape) < 2 or shape[-2] * self.dtype.bits % dtype.bits:
                 raise ShapeError(f"a view of shape {shape} and {self.dtype} does not divide into {dtype}", op="bitcast")
             shape = (*shape[:-2], shape[-2] * self.dtype.bits // dtype.bits, shape[-1])
-        return RefView(self.ref, (*self.transforms, Bitcast(dtype, shape)), shape, dtype)
+        places = (*self.places, None) if self.places else ()
+        return RefView(self.ref, (*self.transforms, Bitcast(dtype, shape)), shape, dtype, places)
 
     def __getitem__(self, index: object) -> Value:
         return self.ref._b.pallas.load(self, index)  # pyright: ignore[reportPrivateUsage]
@@ -184,7 +205,12 @@ class RefIndexer:
         if isinstance(index, EllipsisType):
             return view
         transforms, found = joined(view.transforms, parse_index(index, view.shape))
-        return RefView(view.ref, (*transforms, found), found.shape, view.dtype)
+        # Refs outlive the block they were declared in only by mistake, which is told where the view is used.
+        live = view.ref._scope.live  # pyright: ignore[reportPrivateUsage]
+        place = None if live is None or not found.drops else Place(live._scope)  # pyright: ignore[reportPrivateUsage]
+        known = view.places or (None,) * len(transforms)
+        places = (*known, place) if len(known) == len(transforms) and (place or view.places) else ()
+        return RefView(view.ref, (*transforms, found), found.shape, view.dtype, places)
 
 
 def squeezed(ref: Value, dropped: Sequence[bool]) -> RefView:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mosaic_tpu.builder import Builder, MosaicModule, Role, SerializedModule
+from mosaic_tpu.builder import Builder, MosaicModule, Role, SerializedModule, i32
 from mosaic_tpu.builder.errors import BuilderStateError, UnsupportedOpError
 from mosaic_tpu.kernel.errors import KernelDefinitionError
 
@@ -44,13 +44,17 @@ class Target:
 
 @dataclass(frozen=True)
 class Built:
-    """A config's operands, results and body for one target, and its arguments' names where they are declared."""
+    """A config's operands, results and body for one target, and its arguments' names where they are declared.
+
+    The first operands are the ``bounds`` of the grid that are known at run time only.
+    """
 
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     module: SerializedModule
     names: tuple[str, ...]
     first_output: int
+    bounds: int = 0
 
     def declared(self, call_names: Sequence[str]) -> tuple[str, ...]:
         """What outputs that have these names at the call site are called where they are declared."""
@@ -112,8 +116,18 @@ def check_core(name: str, module: MosaicModule) -> None:
 def operands_of(
     name: str, run: Callable[..., Any], module: MosaicModule, inputs: tuple[str, ...], outputs: tuple[str, ...]
 ) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-    """Match the call-site names with the declared arguments, in order."""
+    """Match the call-site names with the declared arguments, in order; bounds known at run time come before all."""
     signature = module.signature
+    count = (signature.grid or ()).count(None)
+    bounds = inputs[:count]
+    if len(bounds) < count:
+        raise KernelDefinitionError(
+            f"the grid {signature.grid} has more bounds known at run time than inputs are named",
+            op=name,
+            location=where(run),
+            hint='name them before the other inputs, in the order of the grid: inputs=("rows", "x")',
+        )
+    inputs = inputs[len(bounds) :]
     declared = (
         (*signature.with_role(Role.SCALAR_PREFETCH), *signature.with_role(Role.INPUT)),
         signature.with_role(Role.OUTPUT),
@@ -127,7 +141,7 @@ def operands_of(
                 f"({', '.join(a.name for a in arguments)})",
                 op=name,
                 location=where(run),
-                hint=f"name every declared {kinds[what]} ref, in order",
+                hint=f"name every declared {kinds[what]} ref, in order{_AFTER_BOUNDS if count else ''}",
             )
         declared_names = tuple(a.name for a in arguments)
         if names != declared_names and sorted(names) == sorted(declared_names):
@@ -151,7 +165,10 @@ def operands_of(
                 for call_name, a in zip(names, arguments, strict=True)
             )
         )
-    return found[0], found[1]
+    return (*(Operand(bound, (), i32) for bound in bounds), *found[0]), found[1]
+
+
+_AFTER_BOUNDS: Final = ", after the bounds that are known at run time"
 
 
 __all__ = ["Built", "Operand", "Target", "check_core", "check_run", "operands_of", "run_kernel", "where"]

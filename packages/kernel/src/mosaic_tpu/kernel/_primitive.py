@@ -114,6 +114,7 @@ def _lower_tpu(context: Any, *operands: Any, call: Call) -> Any:
         kernel.inputs,
         kernel.outputs,
         op=kernel.name,
+        bounds=built.bounds,
         needs_hlo_passes=_compat.allow_hlo(),
         collective_id=_compat.collective_id(context, built.module, extras),
         constraints={n: _compat.memory_space(a) for n, a in zip(kernel.inputs, context.avals_in, strict=True)},

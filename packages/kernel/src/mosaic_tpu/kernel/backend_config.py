@@ -29,6 +29,7 @@ def backend_config(
     op: str,
     needs_hlo_passes: bool,
     collective_id: int | None,
+    bounds: int = 0,
     constraints: Mapping[str, OperandSpace | None] | None = None,
 ) -> str:
     """The whole ``backend_config``.
@@ -41,6 +42,7 @@ def backend_config(
         op: the kernel's name, for messages.
         needs_hlo_passes: JAX's ``jax_mosaic_allow_hlo`` at lowering time.
         collective_id: of the barrier semaphore, given or assigned.
+        bounds: how many of the first operands are bounds of the grid.
         constraints: where the program around the call wants its operands.
 
     Raises:
@@ -62,7 +64,7 @@ def backend_config(
     put("serialization_format", None if extras.serialization_format is None else str(extras.serialization_format))
     put("needs_layout_passes", "true")  # whatever the extras say: vector layouts of TensorCore kernels are inferred
     put("shape_invariant_numerics", None if extras.shape_invariant_numerics else "false")
-    put("allow_input_fusion", _fusion(extras, inputs))
+    put("allow_input_fusion", _fusion(extras, inputs[bounds:]))
     scratch = extras.internal_scratch_in_bytes
     put("internal_scratch_in_bytes", None if scratch is None else str(scratch))
     output_spaces, input_spaces = _memory_spaces(extras, inputs, outputs, constraints or {}, op)

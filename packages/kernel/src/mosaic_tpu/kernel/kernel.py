@@ -36,7 +36,8 @@ class Kernel[Config]:
     Args:
         name: of the kernel's function, as Pallas takes it from the Python function.
         config: a frozen dataclass of what the body depends on.
-        inputs: call-site names of the scalar-prefetch and input refs, in the order they are declared.
+        inputs: call-site names of the scalar-prefetch and input refs, in the order they are declared; before them, of
+            the bounds of the grid that are ``None``, known at run time only: scalars of i32.
         outputs: call-site names of the output refs.
         run: builds the body: ``run(b, cfg)``.
         extras: knobs of the call, fixed or derived from the config.
@@ -148,7 +149,8 @@ class Kernel[Config]:
         names = tuple(a.name for a in arguments)
         first_output = next(i for i, a in enumerate(arguments) if a.role is Role.OUTPUT)
         serialized = module.serialize(ir_version=target.ir_version, unzip=target.unzip, keep=False)
-        built = Built(inputs, outputs, serialized, names, first_output)
+        bounds = (module.signature.grid or ()).count(None)
+        built = Built(inputs, outputs, serialized, names, first_output, bounds)
         self._built.put((key, target), built)
         self._built_once.put(key, built)
         return built
@@ -249,6 +251,7 @@ class Kernel[Config]:
                 self.inputs,
                 self.outputs,
                 op=self.name,
+                bounds=built.bounds,
                 needs_hlo_passes=_compat.allow_hlo(),
                 collective_id=knobs.collective_id,
             ),

@@ -18,7 +18,7 @@ from jaxlib.mlir.passmanager import PassManager
 
 from mosaic_tpu.builder import MosaicModule
 from mosaic_tpu.builder._compat import FORWARD_COMPATIBLE_IR_VERSION as FORWARD_COMPATIBLE_IR_VERSION
-from mosaic_tpu.sim.ir import new_context
+from mosaic_tpu.sim.ir import names_of, new_context
 
 MLIRError: Final = ir.MLIRError
 _open_ir: Final = cast("Any", ir)
@@ -37,7 +37,7 @@ def stripped(data: bytes | str, version: int | None) -> bytes:
     with context, ir.Location.unknown():
         module: Any = ir.Module.parse(data)
         attributes = module.operation.attributes
-        if any(op.operation.name == "func.func" for op in module.body.operations):
+        if "func.func" in names_of(module):
             if _VERSION in attributes:  # the mark stays when a module leaves the form
                 del attributes[_VERSION]
             _serialize(module.operation, version)
@@ -53,7 +53,7 @@ def rewritten(data: bytes | str, version: int | None) -> bytes:
     context = new_context()
     with context, ir.Location.unknown():
         module: Any = ir.Module.parse(data)
-        if not any(op.operation.name == "func.func" for op in module.body.operations):
+        if "func.func" not in names_of(module):
             PassManager.parse("builtin.module(mosaic-serde{serialize=false})").run(module.operation)
         if _VERSION in module.operation.attributes:
             del module.operation.attributes[_VERSION]

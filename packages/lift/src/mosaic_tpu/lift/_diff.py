@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from mosaic_tpu.lift._lift import lift
+from mosaic_tpu.lift._lift import Style, lift
 
 
-def diff(a: Any, b: Any, *, kernel: str | int | None = None) -> str:
+def diff(a: Any, b: Any, *, style: Style = "ops", kernel: str | int | None = None) -> str:
     """The difference of two modules as a unified diff of their lifted sources; empty if those are the same.
 
     Names of values depend on what makes them and on what lives beside them, so that an op more or less changes the
@@ -17,6 +17,7 @@ def diff(a: Any, b: Any, *, kernel: str | int | None = None) -> str:
     Args:
         a: a module, as `lift` takes it.
         b: another.
+        style: of the sources, as `lift` takes it.
         kernel: which kernel, by its name or number, where these are programs with several.
 
     Raises:
@@ -33,5 +34,5 @@ def diff(a: Any, b: Any, *, kernel: str | int | None = None) -> str:
         +    times = input_0 * input_0
         +    b.vector_store(a.output_0, times)
     """
-    texts = [lift(source, kernel=kernel).splitlines() for source in (a, b)]
+    texts = [lift(source, style=style, kernel=kernel).splitlines() for source in (a, b)]
     return "\n".join(difflib.unified_diff(*texts, fromfile="a", tofile="b", lineterm=""))

@@ -15,13 +15,15 @@ from mosaic_tpu.lift._writer import Choices, signature
 from mosaic_tpu.lift.errors import BuildError, LiftError, NotExactError, OptionError
 from mosaic_tpu.sim import ir
 
-_STYLES: Final = ("ops",)
+_STYLES: Final = ("ops", "idioms")
 #: After so many attempts all ops are written generically, at last without `declare_args` too.
 _ATTEMPTS: Final = 12
 #: Signatures of one op that may fail before none of that name is tried any more.
 _SIGNATURES: Final = 3
+#: Idioms of one module that may fail before none is written any more.
+_REFUSED: Final = 3
 
-Style = Literal["ops"]
+Style = Literal["ops", "idioms"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,14 @@ class Lifted:
     Attributes:
         text: the source.
         helped: how many ops stand as calls of their helpers, operators or numbers.
+        idiomatic: how many of those stand in idioms.
         generic: names of the ops in the generic form, one for each.
         attempts: how often it was written.
     """
 
     text: str
     helped: int
+    idiomatic: int
     generic: tuple[str, ...]
     attempts: int
 
@@ -47,7 +51,8 @@ def lift(source: Any, *, style: Style = "ops", kernel: str | int | None = None) 
     Args:
         source: MLIR text or bytecode in either form, the path of a file with it, a lowered kernel, StableHLO text, or
             a lowered or exported JAX function with kernels in it.
-        style: ``"ops"``, one helper of the builder for each op.
+        style: ``"ops"``, one helper of the builder for each op, or ``"idioms"``, where ops that an idiom of `b.pallas`
+            emits are written as it, and all others as in ``"ops"``.
         kernel: which kernel of a program, by its name or number, where there are several.
 
     Returns:
@@ -71,13 +76,13 @@ def lift(source: Any, *, style: Style = "ops", kernel: str | int | None = None) 
     """
     if style not in _STYLES:
         raise OptionError(f"there is no style {style!r}", op="lift")
-    return lifted(given(source, kernel)).text
+    return lifted(given(source, kernel), style).text
 
 
-def lifted(found: Given) -> Lifted:
+def lifted(found: Given, style: Style = "ops") -> Lifted:
     """Write, run and compare until the bytes are those of the module."""
     bytes_ = wanted(found)
-    choices = Choices()
+    choices = Choices(idioms=style == "idioms")
     context = Builder("lift").context
     failures: dict[str, int] = {}
     last: BaseException | None = None
@@ -91,12 +96,16 @@ def lifted(found: Given) -> Lifted:
         except Exception as error:
             # A rule that an odd attribute has surprised.
             last = error
+            if choices.idioms:
+                choices.idioms = False
+                continue
             choices.everything = True
             choices.functions = choices.functions or attempt > 1
             continue
         blamed, last = _blamed(found, written, bytes_)
         if blamed is None and last is None:
-            return Lifted(written.text, len(written.helped), tuple(op.name for op in written.generic), attempt)
+            generic = tuple(op.name for op in written.generic)
+            return Lifted(written.text, len(written.helped), written.idiomatic, generic, attempt)
         if not _avoid(choices, blamed, written, failures):
             break
     with contextlib.suppress(MLIRError):
@@ -145,7 +154,12 @@ def _shown(op: ir.Operation, numbers: dict[ir.Value, int]) -> object:
 
 
 def _avoid(choices: Choices, op: ir.Operation | None, written: Written, failures: dict[str, int]) -> bool:
-    """Write what failed generically from now on; false if nothing is left to try."""
+    """Write what failed in a plainer way from now on; false if nothing is left to try."""
+    if choices.idioms:
+        match = None if op is None else written.matched.get(op)
+        choices.idioms = match is not None and len(choices.refused) < _REFUSED
+        choices.refused.update(() if match is None else (match.form.key,))
+        return True
     if op is None or op.name in ("func.func", "builtin.module", "func.return"):
         if op is None and not choices.everything:
             choices.everything = True

@@ -54,7 +54,7 @@ def _results(w: Writer, op: ir.Operation, bases: Sequence[str], source: str) -> 
         w.line(f"{targets}{source}.results", op=op)
 
 
-def _body(w: Writer, block: ir.Block, end: str, source: str = "", bases: Sequence[str] = ()) -> None:
+def body_of(w: Writer, block: ir.Block, end: str, source: str = "", bases: Sequence[str] = ()) -> None:
     """A block: its arguments, its ops, and the terminator, which goes without saying if it takes nothing."""
     if targets := w.targets(block.arguments, bases, one=False) if source else "":
         w.line(f"{targets}{source}", op=block.owner)
@@ -66,7 +66,7 @@ def _body(w: Writer, block: ir.Block, end: str, source: str = "", bases: Sequenc
     w.release(last)
 
 
-def _carried(w: Writer, values: Sequence[ir.Value]) -> list[str]:
+def carried_bases(w: Writer, values: Sequence[ir.Value]) -> list[str]:
     """What carried values are called: as what they start with, unless that is a constant."""
     return [
         "carry" if v.definition is not None and v.definition.name == "arith.constant" else w.base(v) for v in values
@@ -97,7 +97,7 @@ def _for(w: Writer, op: ir.Operation) -> None:
     lower, upper, step, *init = op.operands
     block = op.regions[0]
     counter, *carried = block.arguments
-    bases = _carried(w, init)
+    bases = carried_bases(w, init)
     node = Call(
         "b.for_",
         w.use(lower),
@@ -113,7 +113,7 @@ def _for(w: Writer, op: ir.Operation) -> None:
             w.line(f"{w.name(counter, 'i')} = {loop}.iv", op=op)
         if targets := w.targets(carried, bases, one=False):
             w.line(f"{targets}{loop}.carried", op=op)
-        _body(w, block, f"{loop}.yield_")
+        body_of(w, block, f"{loop}.yield_")
     _results(w, op, bases, loop)
     w.names.free(loop)
 
@@ -132,7 +132,7 @@ def _if(w: Writer, op: ir.Operation) -> None:
         spare = w.names.take("branch")
         w.release(op)
         with w.opened(Call("b.if_", condition), spare=spare, op=op):
-            _body(w, then, "")
+            body_of(w, then, "")
         w.helped.append(otherwise.terminator)
         w.names.free(spare)
         return
@@ -142,7 +142,7 @@ def _if(w: Writer, op: ir.Operation) -> None:
     with w.opened(Call("b.if_else", condition, *([] if types is None else [types])), choice, spare=choice, op=op):
         for block, name, end in ((then, "then", "yield_then"), (otherwise, "otherwise", "yield_else")):
             with w.opened(Text(f"{choice}.{name}"), op=op):
-                _body(w, block, f"{choice}.{end}")
+                body_of(w, block, f"{choice}.{end}")
     _results(w, op, ["chosen"] * len(op.results), choice)
     w.names.free(choice)
 
@@ -156,7 +156,7 @@ def _is_while(op: ir.Operation) -> bool:
 
 def _while(w: Writer, op: ir.Operation) -> None:
     before, after = op.regions
-    bases = _carried(w, op.operands)
+    bases = carried_bases(w, op.operands)
     same = [v.type for v in op.operands] == [r.type for r in op.results]
     later = bases if same else ["carry"] * len(op.results)
     arguments: list[Node] = [w.uses(op.operands)]
@@ -166,9 +166,9 @@ def _while(w: Writer, op: ir.Operation) -> None:
     w.release(op)
     with w.opened(Call("b.while_", *arguments), loop, spare=loop, op=op):
         with w.opened(Text(f"{loop}.before"), op=op):
-            _body(w, before, f"{loop}.condition", f"{loop}.before.carried", bases)
+            body_of(w, before, f"{loop}.condition", f"{loop}.before.carried", bases)
         with w.opened(Text(f"{loop}.after"), op=op):
-            _body(w, after, f"{loop}.yield_", f"{loop}.after.carried", later)
+            body_of(w, after, f"{loop}.yield_", f"{loop}.after.carried", later)
     _results(w, op, later, loop)
     w.names.free(loop)
 
@@ -184,7 +184,7 @@ def _scope(w: Writer, op: ir.Operation) -> None:
     types = [Items("[", [type_code(r.type) for r in op.results], "]")] if op.results else []
     scope = w.names.take("scope")
     with w.opened(Call("b.region", *types), scope if op.results else "", spare=scope, op=op):
-        _body(w, op.regions[0], f"{scope}.yield_")
+        body_of(w, op.regions[0], f"{scope}.yield_")
     _results(w, op, ["result"] * len(op.results), scope)
     w.names.free(scope)
 
@@ -210,7 +210,7 @@ def _switch(w: Writer, op: ir.Operation) -> None:
         for block, code in zip(op.regions, entered, strict=True):
             case = w.names.take("case")
             with w.opened(Text(code), case if op.results else "", spare=case, op=op):
-                _body(w, block, f"{case}.yield_")
+                body_of(w, block, f"{case}.yield_")
             w.names.free(case)
     _results(w, op, ["chosen"] * len(op.results), switch)
     w.names.free(switch)

@@ -17,7 +17,7 @@ _MODULES: Final = {"mosaic_tpu.builder": builder, "math": math}
 #: Builtins that a kernel may use; lifted source needs `dict` alone.
 _BUILTINS: Final = (
     "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "float", "int", "isinstance", "len", "list", "map",
-    "max", "min", "pow", "print", "range", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "zip",
+    "max", "min", "pow", "print", "range", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple", "zip",
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from mosaic_tpu.lift._source import Given
 from mosaic_tpu.lift._types import Imported
 from mosaic_tpu.lift._writer import Choices, Statement, Writer
 from mosaic_tpu.lift.errors import UnsupportedModuleError
+from mosaic_tpu.lift.idioms import Match
 from mosaic_tpu.sim import ir
 
 _WORD: Final = re.compile(r"\b[A-Za-z]\w*\b")
@@ -36,12 +37,16 @@ class Written:
         ops: by line, counted from 1, the op that the line is of.
         helped: ops that helpers write.
         generic: ops in the generic form.
+        matched: ops that idioms without regions emit.
+        idiomatic: how many ops any idioms emit.
     """
 
     text: str
     ops: dict[int, ir.Operation] = field(repr=False)
     helped: list[ir.Operation] = field(repr=False)
     generic: list[ir.Operation] = field(repr=False)
+    matched: dict[ir.Operation, Match] = field(repr=False)
+    idiomatic: int
 
 
 def write(given: Given, choices: Choices, is_registered: Callable[[str], bool]) -> Written:
@@ -64,6 +69,7 @@ def write(given: Given, choices: Choices, is_registered: Callable[[str], bool]) 
         covered = found.covered
         declare(w, module, found, given.shapes)
         body = functions[0].body.operations
+        w.find_idioms(functions[0].operation)
         w.block(body[:-1])
         w.helped += [body[-1], *(op for f in functions[:covered] for op in (f.operation,))]
         for function in functions[1:covered]:
@@ -74,7 +80,8 @@ def write(given: Given, choices: Choices, is_registered: Callable[[str], bool]) 
         _generic_function(w, function, module.names if function.name == name else ())
     python_name = identifier(name, "kernel")
     head, ops = _assembled(w, given, name, python_name)
-    return Written(head, ops, w.helped, w.generic)
+    idiomatic = len(w.matched) + sum(len(n.before) + 1 + len(n.after) for n in w.nested.values())
+    return Written(head, ops, w.helped, w.generic, w.matched, idiomatic)
 
 
 def _functions(root: ir.Operation) -> list[ir.Function]:

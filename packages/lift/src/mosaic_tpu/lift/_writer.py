@@ -15,6 +15,7 @@ from mosaic_tpu.lift._regions import REGIONS, RegionRule, generic_regions
 from mosaic_tpu.lift._registry import RULES, Rule, applies
 from mosaic_tpu.lift._types import Imported, all_known, dtype_of
 from mosaic_tpu.lift.errors import UnsupportedModuleError
+from mosaic_tpu.lift.idioms import Match, Nested, matches, nested
 from mosaic_tpu.sim import ir
 
 #: Python refuses more with blocks in each other.
@@ -26,12 +27,16 @@ class Choices:
     """What is written generically although there is a rule: what running the source has shown not to be exact.
 
     Attributes:
+        idioms: whether ops that an idiom emits are written as it.
+        refused: forms of idioms that are not written.
         functions: the kernel's function.
         everything: all ops.
         names: ops of these names.
         signatures: ops that look so.
     """
 
+    idioms: bool = False
+    refused: set[object] = field(default_factory=set[object])
     functions: bool = False
     everything: bool = False
     names: set[str] = field(default_factory=set[str])
@@ -61,6 +66,11 @@ class Statement:
     spare: str = ""
     apart: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is an empty line."""
+        return not self.before and self.node is None
+
 
 class Writer:
     """Writes functions, one after the other."""
@@ -76,8 +86,15 @@ class Writer:
         self.helped: list[ir.Operation] = []
         self.generic: list[ir.Operation] = []
         self.inlined = Inlined()
+        #: Ops that an idiom emits.
+        self.matched: dict[ir.Operation, Match] = {}
+        #: Branches and loops that an idiom makes, with what it emits around them.
+        self.nested: dict[ir.Operation, Nested] = {}
         self.indent = 4
         self._named: dict[ir.Value, str] = {}
+        #: Of each function that is being written, the names of others that its end sets free; and whose each name is.
+        self._functions: list[list[str]] = [[]]
+        self._owner: dict[str, int] = {}
         self._depth = 0
         self._rules: dict[ir.Operation, Rule | None] = {}
 
@@ -89,8 +106,8 @@ class Writer:
 
     def assign(self, values: Sequence[ir.Value], bases: Sequence[str], node: Node, op: ir.Operation) -> None:
         """Give values the names that stand before an expression."""
-        # An operator alone would be no statement to linters.
-        unused = "_ = " if isinstance(node, Operator) else ""
+        # An operator or an index alone would be no statement to linters.
+        unused = "_ = " if isinstance(node, Operator | Text) else ""
         self.line(self.targets(values, bases) or unused, node, op=op)
 
     def targets(self, values: Sequence[ir.Value], bases: Sequence[str], *, one: bool = True) -> str:
@@ -108,13 +125,21 @@ class Writer:
     def name(self, value: ir.Value, base: str) -> str:
         """A name for a value, until nothing takes it any more."""
         found = self.code[value] = self._named[value] = self.names.take(base)
+        self._owner[found] = len(self._functions)
         return found
 
     def release(self, op: ir.Operation) -> None:
         """Names of operands that no later op takes are free again."""
         for value in op.operands:
             if value.users[-1] is op and (name := self._named.pop(value, None)) is not None:
-                self.names.free(name)
+                self._free(name)
+
+    def _free(self, name: str) -> None:
+        # A function that assigned a name which it has read from outside would read its own.
+        if self._owner[name] == len(self._functions):
+            self.names.free(name)
+        else:
+            self._functions[-1].append(name)
 
     # --- expressions -----------------------------------------------------------------------------------------------
 
@@ -166,13 +191,42 @@ class Writer:
         """The ops of a block."""
         self.inlined.plan(operations, self.slots_of)
         for op in operations:
-            if op not in self.inlined.skipped:
+            match = self.matched.get(op)
+            if match is not None:
+                if op is match.operations[-1]:
+                    self._idiom(match)
+            elif op not in self.inlined.skipped:
                 self.op(op)
             else:
                 self.helped.append(op)
 
+    def find_idioms(self, function: ir.Operation) -> None:
+        """Look for what idioms emit in a function."""
+        if not self.choices.idioms or self.choices.everything:
+            return
+        blocks = [block.operations for op in function.walk() for block in op.regions]
+        self.nested = {op: found for op, found in nested(blocks).items() if self.typed(op) and all_known(op)}
+        claimed = {op for found in self.nested.values() for op in (*found.before, *found.after)}
+        self.inlined.skipped |= claimed
+        self.matched = matches(blocks, frozenset(self.choices.refused), claimed)
+
+    def _idiom(self, match: Match) -> None:
+        values = [self.use(v) for v in match.values]
+        node, last = match.form.write(values), match.operations[-1]
+        self.helped += match.operations
+        name = match.form.name
+        base = name if isinstance(name, str) else self.base(match.values[name]).removesuffix("_ref")
+        for op in match.operations:
+            self.release(op)
+        if match.form.target is not None:
+            self.line(match.form.target(values), node, op=last)
+        else:
+            self.assign([] if match.result is None else [match.result], [base], node, last)
+
     def slots_of(self, op: ir.Operation) -> Rule | None:
         """The rule by which an op takes numbers."""
+        if op in self.matched:
+            return None
         if not op.regions:
             return self.rule_of(op)
         found = self.region_rule_of(op)
@@ -195,6 +249,10 @@ class Writer:
         self.assign(op.results, bases, node, op)
 
     def _with_regions(self, op: ir.Operation) -> None:
+        if (idiom := self.nested.get(op)) is not None:
+            self.helped.append(op)
+            idiom.write(self, op, idiom)
+            return
         rule = self.region_rule_of(op)
         (self.generic if rule is None else self.helped).append(op)
         (generic_regions if rule is None else rule.write)(self, op)
@@ -219,17 +277,47 @@ class Writer:
             )
         header = Statement(self.indent, "with ", node, f" as {target}:" if target else ":", op, spare)
         self.statements.append(header)
-        start = len(self.statements)
         self._depth += 1
+        with self._indented(op):
+            yield
+        self._depth -= 1
+
+    @contextmanager
+    def function(
+        self, name: str, arguments: Sequence[ir.Value], bases: Sequence[str], op: ir.Operation
+    ) -> Generator[None]:
+        """A function in the kernel; its body is written inside of this one's."""
+        outer, self._depth = self._depth, 0
+        self._functions.append([])
+        names = [self.name(v, base) if v.users else "_" for v, base in zip(arguments, bases, strict=True)]
+        self._space()
+        unused = iter(range(1, len(names) + 1))
+        shown = [f"_{next(unused)}" if n == "_" and names.count("_") > 1 else n for n in names]
+        self.line(f"def {name}({', '.join(shown)}):", op=op)
+        with self._indented(op):
+            yield
+        self._depth = outer
+        self._space()
+        for free in self._functions.pop():
+            self._free(free)
+
+    def _space(self) -> None:
+        """An empty line around a function, unless a block begins here."""
+        last = self.statements[-1] if self.statements else None
+        if last is not None and last.indent >= self.indent and not last.is_empty:
+            self.line("")
+
+    @contextmanager
+    def _indented(self, op: ir.Operation | None) -> Generator[None]:
+        start = len(self.statements)
         self.indent += 4
         yield
-        own = [s for s in self.statements[start:] if s.indent == self.indent]
+        own = [s for s in self.statements[start:] if s.indent == self.indent and not s.is_empty]
         if not own:
             self.line("pass", op=op)
         elif len(own) == 1:
             own[0].apart = True  # linters would have both in one statement
         self.indent -= 4
-        self._depth -= 1
 
 
 def _plain_name(op: ir.Operation) -> str:

@@ -37,12 +37,25 @@ def new_context() -> ir.Context:
 
 def deserialize(module: Any) -> None:
     """From the stable_mosaic form to the dialects, in place; the mark of that form stays when a module leaves it."""
-    plain = any(op.operation.name == "func.func" for op in module.body.operations)
-    if "stable_mosaic.version" in module.operation.attributes and not plain:
+    if "stable_mosaic.version" in module.operation.attributes and "func.func" not in names_of(module):
         context = module.context
         pipeline = PassManager.parse("builtin.module(mosaic-serde{serialize=false})", context=context)
         with open_ir.Location.unknown(context):
             pipeline.run(module.operation)
+
+
+def names_of(module: Any) -> list[str]:
+    """The names of the ops right in a module. Iterating makes MLIR look for each dialect's Python, every time."""
+    names: list[str] = []
+
+    def see(operation: Any) -> Any:
+        if operation == module.operation:
+            return open_ir.WalkResult.ADVANCE
+        names.append(operation.name)
+        return open_ir.WalkResult.SKIP
+
+    module.operation.walk(see, open_ir.WalkOrder.PRE_ORDER)
+    return names
 
 
 def generic_text(module: Any) -> str:

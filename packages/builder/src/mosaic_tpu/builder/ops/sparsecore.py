@@ -143,6 +143,7 @@ class SparseCoreOps(VectorOps):
 
     def _given(self, indices: Sequence[Value], ref: Value, name: str) -> Sequence[Value]:
         self._sequence(indices, name)
+        self._use(ref, name)
         if len(indices) != ref.rank or not indices:
             hint = "give one vector a dimension"
             self.fail(ArityError, f"{len(indices)} indices for rank {ref.rank}", op=name, operands=[ref], hint=hint)

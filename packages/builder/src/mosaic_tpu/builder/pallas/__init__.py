@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from mosaic_tpu.builder.pallas.activations import ActivationIdioms
+from mosaic_tpu.builder.pallas.arrangement import ArrangementIdioms
+from mosaic_tpu.builder.pallas.averages import AverageIdioms
 from mosaic_tpu.builder.pallas.bits import BitIdioms
 from mosaic_tpu.builder.pallas.debug import DebugIdioms
-from mosaic_tpu.builder.pallas.division import DivisionIdioms
 from mosaic_tpu.builder.pallas.dma import AsyncCopy, DmaIdioms
-from mosaic_tpu.builder.pallas.dot import DotIdioms
-from mosaic_tpu.builder.pallas.fills import FillIdioms
-from mosaic_tpu.builder.pallas.movement import MovementIdioms
+from mosaic_tpu.builder.pallas.einshape import EinshapeIdioms
+from mosaic_tpu.builder.pallas.einsum import EinsumIdioms
+from mosaic_tpu.builder.pallas.functions import FunctionIdioms
+from mosaic_tpu.builder.pallas.keys import Key, KeyIdioms
 from mosaic_tpu.builder.pallas.pipeline import PipelineIdioms
-from mosaic_tpu.builder.pallas.random import RandomIdioms
 
 
 class Pallas(
     DmaIdioms,
     PipelineIdioms,
-    DotIdioms,
-    ActivationIdioms,
-    RandomIdioms,
-    MovementIdioms,
-    FillIdioms,
-    DivisionIdioms,
+    EinsumIdioms,
+    AverageIdioms,
+    FunctionIdioms,
+    KeyIdioms,
+    EinshapeIdioms,
+    ArrangementIdioms,
     BitIdioms,
     DebugIdioms,
 ):
@@ -31,7 +31,10 @@ class Pallas(
     Where an operand may be a Python number, the constant is made where JAX makes it and nowhere else; that, dead
     loads and identity casts are what makes the bytes equal. A method of the builder with the same name is the raw
     operation, which promotes, converts and broadcasts nothing.
+
+    Operands of two element types are promoted as jnp promotes them. No value is weakly typed: of integers ``x * 2.5``
+    is f32 and stays that beside bf16, where JAX goes back to bf16.
     """
 
 
-__all__ = ["AsyncCopy", "Pallas"]
+__all__ = ["AsyncCopy", "Key", "Pallas"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, ShapeError
+from mosaic_tpu.builder.pallas._promotion import STRICT, beside, promoted
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
@@ -103,12 +103,12 @@ class Idioms:
             if type(y) is Value:
                 if y._info is info and y._scope.live is b and not info.is_ref:
                     return x, y
-            elif (type(y) is int or (type(y) is float and info.dtype.is_float)) and not info.is_ref:
-                return x, self._splat(y, info)
+            elif type(y) in _PLAIN[info.dtype.kind] and not info.is_ref:
+                return x, self._splat(y, info)  # pyright: ignore[reportArgumentType]
         elif type(y) is Value and y._scope.live is b:
             info = y._info
-            if (type(x) is int or (type(x) is float and info.dtype.is_float)) and not info.is_ref:
-                return self._splat(x, info), y
+            if type(x) in _PLAIN[info.dtype.kind] and not info.is_ref:
+                return self._splat(x, info), y  # pyright: ignore[reportArgumentType]
         return self._any_pair(x, y, op)
 
     def _splat(self, number: Number, info: TypeInfo) -> Value:
@@ -123,21 +123,53 @@ class Idioms:
         if isinstance(x, Value) and isinstance(y, Value):
             if x._info is y._info:
                 return x, y
-            self._check_dtypes(x, y, op)
+            x, y = self._promote(x, y, op)
             x, y = self._rank(x, y.rank), self._rank(y, x.rank)
         elif isinstance(x, Value):
-            number, dtype = self._b._number(y, x._info.dtype)
-            y = self._const(number, dtype)
-            self._check_dtypes(x, y, op)
+            x, y = self._beside(x, y, op)
         elif isinstance(y, Value):
-            number, dtype = self._b._number(x, y._info.dtype)
-            x = self._const(number, dtype)
-            self._check_dtypes(x, y, op)
+            y, x = self._beside(y, x, op)
         else:
             self._b.fail(
                 KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)"
             )
         return self._broadcast_pair(x, y, op)
+
+    def _promote(self, x: Value, y: Value, op: str) -> tuple[Value, Value]:
+        """Both in the type that jnp computes in; lax converts nothing."""
+        if x._info.dtype is y._info.dtype:
+            return x, y
+        common = None if op in STRICT else promoted(x.dtype, y.dtype)
+        if common is None:
+            self._check_dtypes(x, y, op)
+            return x, y
+        cast = self._b.pallas.astype
+        return cast(x, common), cast(y, common)
+
+    def _beside(self, x: Value, number: Operand, op: str) -> tuple[Value, Value]:
+        """A value and a number in the type that jnp computes in: the value converted, then a constant."""
+        common = None if op in STRICT else beside(x.dtype, number)
+        if common is None:
+            constant = self._const(*self._b._number(number, x.dtype))
+            self._check_dtypes(x, constant, op)
+            return x, constant
+        x = self._b.pallas.astype(x, common)
+        return x, self._const(self._b._number(number, common)[0], common)
+
+    def _common(self, x: Operand, y: Operand, op: str) -> DType:
+        """The type that jnp computes in, of two values or of a value and a number."""
+        if isinstance(x, Value):
+            found = promoted(x.dtype, y.dtype) if isinstance(y, Value) else beside(x.dtype, y)
+        elif isinstance(y, Value):
+            found = beside(y.dtype, x)
+        else:
+            self._b.fail(
+                KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)"
+            )
+        if found is None:
+            names = " and ".join(str(v.dtype if isinstance(v, Value) else type(v).__name__) for v in (x, y))
+            self._b.fail(DTypeError, f"JAX promotes neither of {names} to the other", op=op, operands=[x, y])
+        return found
 
     def _check_dtypes(self, x: Value, y: Value, op: str) -> None:
         if x._info.dtype is not y._info.dtype:
@@ -185,4 +217,13 @@ class Idioms:
         return tuple(out)
 
 
-BOOL = dt.i1
+#: Python numbers that adopt the type of the operand beside them, by the kind of that type.
+_PLAIN: Final[dict[str, tuple[type, ...]]] = {
+    "float": (int, float),
+    "int": (int,),
+    "uint": (int,),
+    "index": (int,),
+    "bool": (),
+    "semaphore": (),
+    "opaque": (),
+}

@@ -94,20 +94,137 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
         cdf = self.mul(0.5, self.add(1.0, self.tanh(inner)))
         return [self.mul(x, cdf)]
 
+    # --- made of straight lines ---------------------------------------------------------------------------------------
+
+    @idiom("jax.nn.hard_sigmoid(x)", "arith.addf", "arith.maximumf", "arith.divf", group="activations")
+    def hard_sigmoid(self, x: Value) -> Value:
+        """`jax.nn.hard_sigmoid` of floats: ``relu6(x + 3) / 6``.
+
+        Example:
+            >>> b.pallas.hard_sigmoid(a.x[...]).shape
+            (8, 128)
+        """
+        with self._one_line():
+            return self.true_divide(self.relu6(self.add(self._float_value(x, "hard_sigmoid"), 3.0)), 6.0)
+
+    @idiom("jax.nn.hard_silu(x)", "arith.addf", "arith.maximumf", "arith.mulf", group="activations")
+    def hard_silu(self, x: Value) -> Value:
+        """`jax.nn.hard_silu`, `jax.nn.hard_swish` of floats: ``x * hard_sigmoid(x)``.
+
+        Example:
+            >>> b.pallas.hard_silu(a.x[...]).shape
+            (8, 128)
+        """
+        with self._one_line():
+            return self.mul(x, self.hard_sigmoid(x))
+
+    @idiom("jax.nn.hard_tanh(x)", "arith.cmpf", "arith.select", group="activations", traits=("elementwise", "pure"))
+    def hard_tanh(self, x: Value) -> Value:
+        """`jax.nn.hard_tanh`: at least -1, at most 1.
+
+        Example:
+            >>> b.pallas.hard_tanh(a.x[...]).shape
+            (8, 128)
+        """
+        self._value(x, "hard_tanh")
+        with self._one_line():
+            above, below = self.gt(x, 1), self.lt(x, -1)
+            return self.where(above, 1, self.where(below, -1, x))
+
+    @idiom("jax.nn.sparse_plus(x)", "arith.cmpf", "arith.mulf", "arith.select", group="activations")
+    def sparse_plus(self, x: Value) -> Value:
+        """`jax.nn.sparse_plus` of floats: 0 up to -1, ``x`` from 1 on, and ``(x + 1) ** 2 / 4`` between.
+
+        Example:
+            >>> b.pallas.sparse_plus(a.x[...]).shape
+            (8, 128)
+        """
+        x = self._float_value(x, "sparse_plus")
+        with self._one_line():
+            below, above = self.le(x, -1.0), self.ge(x, 1.0)
+            between = self.true_divide(self.integer_pow(self.add(x, 1.0), 2), 4)
+            return self.where(below, 0.0, self.where(above, x, between))
+
+    @idiom("jax.nn.sparse_sigmoid(x)", "arith.addf", "arith.maximumf", "arith.mulf", group="activations")
+    def sparse_sigmoid(self, x: Value) -> Value:
+        """`jax.nn.sparse_sigmoid` of floats: ``clip(x + 1, 0, 2) / 2``.
+
+        Example:
+            >>> b.pallas.sparse_sigmoid(a.x[...]).shape
+            (8, 128)
+        """
+        x = self._float_value(x, "sparse_sigmoid")
+        with self._one_line():
+            return self.mul(0.5, self.clip(self.add(x, 1.0), 0.0, 2.0))
+
+    # --- and others ---------------------------------------------------------------------------------------------------
+
+    @idiom("jax.nn.soft_sign(x)", "math.absf", "arith.divf", group="activations", traits=("elementwise", "pure"))
+    def soft_sign(self, x: Value) -> Value:
+        """`jax.nn.soft_sign` of floats: ``x / (abs(x) + 1)``.
+
+        Example:
+            >>> b.pallas.soft_sign(a.x[...]).shape
+            (8, 128)
+        """
+        x = self._float_value(x, "soft_sign")
+        with self._one_line():
+            return self.true_divide(x, self.add(self._b.abs(x), 1))
+
+    @idiom("jax.nn.squareplus(x)", "math.sqrt", "arith.divf", group="activations", traits=("elementwise", "pure"))
+    def squareplus(self, x: Value, b: float | None = None) -> Value:
+        """`jax.nn.squareplus` of floats: ``(x + sqrt(x * x + b)) / 2``.
+
+        Args:
+            x: floats.
+            b: a Python number, 4 if omitted; given, it is a constant of the call, as in JAX.
+
+        Example:
+            >>> b.pallas.squareplus(a.x[...]).shape
+            (8, 128)
+        """
+        x = self._float_value(x, "squareplus")
+        with self._one_line():
+            given = None if b is None else self._own_number(b)
+            squares = self.square(x)
+            more = 4 if given is None else self.astype(given, x.dtype)
+            return self.true_divide(self.add(x, self.sqrt(self.add(squares, more))), 2)
+
+    @idiom("jax.nn.mish(x)", "math.tanh", "arith.mulf", group="activations", traits=("elementwise", "pure"))
+    def mish(self, x: Value) -> Value:
+        """`jax.nn.mish` of floats: ``x * tanh(softplus(x))``.
+
+        Example:
+            >>> b.pallas.mish(a.x[...]).shape
+            (8, 128)
+        """
+        with self._one_line():
+            return self.mul(x, self.tanh(self.softplus(x)))
+
+    @idiom("jax.nn.glu(x, axis)", "vector.extract_strided_slice", "tpu.logistic", group="activations")
+    def glu(self, x: Value, axis: int = -1) -> Value:
+        """`jax.nn.glu` of a vector of floats: one half times the sigmoid of the other.
+
+        Example:
+            >>> b.pallas.glu(a.x[...], 0).shape
+            (4, 128)
+        """
+        self._float_value(x, "glu")
+        with self._one_line():
+            first, second = self._b.pallas.split(x, 2, axis)
+            return self.mul(first, self.sigmoid(second))
+
     # --- logarithms of sums of exponentials ---------------------------------------------------------------------------
 
     @idiom("jnp.logaddexp(x, y)", "math.exp", "math.log1p", "arith.select", group="activations")
     def logaddexp(self, x: Operand, y: Operand) -> Value:
-        """`jnp.logaddexp` of floats: ``log(exp(x) + exp(y))``.
+        """`jnp.logaddexp`: ``log(exp(x) + exp(y))``.
 
         Example:
             >>> b.pallas.logaddexp(a.x[...], a.x[...]).shape
             (8, 128)
         """
-        for value in (x, y):
-            if isinstance(value, Value):
-                self._float_value(value, "logaddexp")
-        first, second = self._at_jit(x, y, "logaddexp")
+        first, second = self._inexact_values(x, y, "logaddexp")
         return self._b._inlined("logaddexp", (first, second), self._logaddexp)[0]
 
     def _logaddexp(self, x: Value, y: Value) -> list[Value]:

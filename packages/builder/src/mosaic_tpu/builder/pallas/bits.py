@@ -81,6 +81,34 @@ class BitIdioms(ElementwiseIdioms):
         x = self._integers(x, "population_count")
         return self._b._emit("math.ctpop", x._info, [x._ir])
 
+    @idiom("jnp.bitwise_count(x)", "math.absi", "math.ctpop", "arith.trunci", group="bits")
+    def bitwise_count(self, x: Value) -> Value:
+        """`jnp.bitwise_count` of a vector of integers: the ones of its size without the sign, as u8.
+
+        Example:
+            >>> b.pallas.bitwise_count(a.ints[...]).dtype
+            u8
+        """
+        self._b._use_vector(x, "bitwise_count")
+        with self._one_line():
+            x = self._integers(x, "bitwise_count")
+            size = x if x.dtype.is_unsigned else self._b.abs(x)
+            return self.astype(self.population_count(size), dt.u8)
+
+    @idiom("lax.mulhi(x, y)", "arith.mulsi_extended", "arith.mului_extended", group="bits")
+    def mulhi(self, x: Operand, y: Operand) -> Value:
+        """`lax.mulhi`: the high half of the product of integers of 32 bits, in 64. Pallas has it since JAX 0.12.
+
+        Example:
+            >>> b.pallas.mulhi(a.ints[...], a.ints[...]).dtype
+            i32
+        """
+        first, second = self._pair(x, y, "mulhi")
+        if self._integers(first, "mulhi").dtype.bits != 32:
+            self._b.fail(DTypeError, f"mulhi of {first.dtype}", op="mulhi", operands=[x, y], hint="cast to i32 or u32")
+        extended = self._b.mului_extended if first.dtype.is_unsigned else self._b.mulsi_extended
+        return extended(first, second)[1]
+
     @idiom("lax.reduce_precision(x, exponent_bits, mantissa_bits)", "tpu.reduce_precision", group="bits")
     def reduce_precision(self, x: Value, exponent_bits: int, mantissa_bits: int) -> Value:
         """`lax.reduce_precision` of a vector of f32 or bf16.
@@ -107,20 +135,22 @@ class BitIdioms(ElementwiseIdioms):
             return self.astype(self.right_shift(bits, x.dtype.bits - 1), dt.i1)
 
     @idiom("jnp.copysign(x, y)", "math.absf", "arith.select", group="bits", traits=("elementwise", "pure"))
-    def copysign(self, x: Value, y: Value) -> Value:
-        """`jnp.copysign`: the size of ``x``, the sign of ``y``.
+    def copysign(self, x: Value, y: Operand) -> Value:
+        """`jnp.copysign`: the size of ``x``, the sign of ``y``; integers are converted to f32 first.
 
         Example:
-            >>> b.pallas.copysign(a.x[...], -a.x[...]).dtype
+            >>> b.pallas.copysign(a.x[...], -1.0).dtype
             f32
         """
         self._value(x, "copysign")
-        self._value(y, "copysign")
-        self._b._same(x, y, "copysign")
         with self._one_line():
-            negative = self.signbit(y)
-            below = self.neg(self._b.abs(x))
-            return self._b.select(negative, below, self._b.abs(x))
+            dtype = self._inexact_type(x, y, "copysign")
+            first = self.astype(x, dtype)
+            second = self.astype(y if isinstance(y, Value) else self._own_number(y), dtype)
+            first, second = self._rank(first, second.rank), self._rank(second, first.rank)
+            negative = self.signbit(second)
+            below = self.neg(self._b.abs(first))
+            return self.where(negative, below, self._b.abs(first))
 
     @idiom("lax.nextafter(x, y)", "tpu.bitcast", "arith.select", group="bits", traits=("elementwise", "pure"))
     def nextafter(self, x: Value, y: Value) -> Value:

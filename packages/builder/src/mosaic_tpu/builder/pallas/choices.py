@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from mosaic_tpu.builder import dtypes as dt
@@ -30,7 +28,7 @@ class ChoiceIdioms(ElementwiseIdioms):
 
         Raises:
             ArityError: neither limit is given.
-            DTypeError: a limit of another element type.
+            DTypeError: a limit of a type that JAX does not promote.
 
         Example:
             >>> b.pallas.clip(a.x[...], -1.0, 1.0).shape
@@ -42,14 +40,14 @@ class ChoiceIdioms(ElementwiseIdioms):
             self._b.fail(ArityError, "no limit", op="clip", operands=[x], hint="give min, max or both")
         self._check("clip", *given)
         with self._one_line():
-            low = None if min is None else self._own_constant(min, x.dtype, "clip")
-            high = None if max is None else self._own_constant(max, x.dtype, "clip")
-            dtype = dt.f32 if x.dtype.is_int and any(isinstance(g, float) for g in given) else x.dtype
-            x = self.astype(x, dtype)
-            if low is not None:
-                x = self.maximum(self.astype(low, dtype), x)
-            if high is not None:
-                x = self.minimum(self.astype(high, dtype), x)
+            low = None if min is None else min if isinstance(min, Value) else self._own_number(min)
+            high = None if max is None else max if isinstance(max, Value) else self._own_number(max)
+            if low is not None and min is not None:
+                dtype = self._common(x, min, "clip")
+                x = self.maximum(self.astype(low, dtype), self.astype(x, dtype))
+            if high is not None and max is not None:
+                dtype = self._common(x, max, "clip")
+                x = self.minimum(self.astype(high, dtype), self.astype(x, dtype))
             return x
 
     def _own_constant(self, value: Operand, like: DType, op: str) -> Value:
@@ -110,24 +108,13 @@ class ChoiceIdioms(ElementwiseIdioms):
     def _logical(self, name: str, op: str, x: Operand, y: Operand) -> Value:
         self._check(name, x, y)
         if isinstance(x, Value) and isinstance(y, Value):
+            x, y = self._promote(x, y, name)
             x, y = self._rank(x, y.rank), self._rank(y, x.rank)
-            common = self._common(x, y, name)
-            x, y = self.astype(x, common), self.astype(y, common)
         elif not isinstance(x, bool) and not isinstance(y, bool):
             self._b.fail(KindError, "a number beside a value", op=name, operands=[x, y], hint="True or False")
         with self._one_line():
             first = self._truth(x, name)
             return self._arithmetic(name, first, self._truth(y, name), op, None, None)
-
-    def _common(self, x: Value, y: Value, op: str) -> DType:
-        """JAX's promotion of booleans beside numbers, and of integers beside floats."""
-        first, second = x.dtype, y.dtype
-        if first is second:
-            return first
-        order = [next((n for n, is_kind in enumerate(_KINDS) if is_kind(d)), -1) for d in (first, second)]
-        if order[0] == order[1] or min(order) < 0:
-            self._check_dtypes(x, y, op)
-        return first if order[0] > order[1] else second
 
     def _truth(self, x: Operand, op: str) -> Operand:
         if not isinstance(x, Value):
@@ -165,11 +152,3 @@ class ChoiceIdioms(ElementwiseIdioms):
             i1
         """
         return self._logical("logical_xor", "arith.xori", x, y)
-
-
-#: In the order in which one is promoted to the next.
-_KINDS: tuple[Callable[[DType], bool], ...] = (
-    lambda d: d is dt.i1,
-    lambda d: d.is_int and d is not dt.i1,
-    lambda d: d.is_float,
-)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from string import Formatter
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
@@ -20,11 +21,12 @@ class DebugIdioms(Idioms):
         """`pl.debug_print`: scalars, at the places of ``{}`` or after the text; or one vector, at a ``{}`` at the end.
 
         Args:
-            fmt: the text, with a bare ``{}`` for each scalar, or with none.
+            fmt: the text, with a bare ``{}`` for each scalar, or with none. Doubled braces behind the last place are
+                single ones; where they come before the first, Pallas takes the whole text as it is, places and all.
             values: scalars, i32, u32 or f32 where there are places for them; or one vector.
 
         Raises:
-            AttributeValueError: the text has other braces than bare ``{}``, which Pallas takes in ways of its own.
+            AttributeValueError: other fields than a bare ``{}``, or doubled braces between places.
             ArityError: more or fewer places than values.
 
         Example:
@@ -39,7 +41,7 @@ class DebugIdioms(Idioms):
             self._print_vector(fmt, text, places, values)
             return
         if not places:
-            b.tpu_log("".join(text), *values)
+            b.tpu_log(fmt, *values)
             return
         if places != len(values):
             self._wrong_places(places, values)
@@ -57,12 +59,24 @@ class DebugIdioms(Idioms):
         )
 
     def _places(self, fmt: str) -> tuple[list[str], int]:
-        """The text between the places, and how many places there are."""
+        """The text before each place and behind the last one, and how many places there are."""
         b = self._b
-        text = b._text(fmt, "debug_print", "text").split("{}")
-        if any(brace in part for part in text for brace in "{}"):
-            b.fail(AttributeValueError, f"the text {fmt!r}", op="debug_print", hint="the only braces are {}")
-        return text, len(text) - 1
+        try:
+            parts = list(Formatter().parse(b._text(fmt, "debug_print", "text")))
+        except ValueError as error:
+            hint = "the only braces are {}, or doubled"
+            b.fail(AttributeValueError, f"the text {fmt!r}: {error}", op="debug_print", hint=hint)
+        fields = [field for _, field, _, _ in parts]
+        if any(field or spec or conversion for _, field, spec, conversion in parts):
+            b.fail(AttributeValueError, f"the text {fmt!r}", op="debug_print", hint="the only fields are bare {}")
+        places = len(fields) - fields.count(None)
+        if not fields or fields[0] is None:
+            return [fmt], 0
+        if None in fields[:places]:
+            hint = "doubled braces stand behind the last {}: Pallas loses count of others"
+            b.fail(AttributeValueError, f"the text {fmt!r}", op="debug_print", hint=hint)
+        texts = [text for text, _, _, _ in parts]
+        return [*texts[:places], "".join(texts[places:])], places
 
     def _wrong_places(self, places: int, values: tuple[Value, ...]) -> None:
         self._b.fail(

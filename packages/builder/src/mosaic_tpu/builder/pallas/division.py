@@ -92,7 +92,7 @@ class DivisionIdioms(ElementwiseIdioms):
 
     def _any_remainder(self, first: Value, second: Value) -> Sequence[Value]:
         if not first.dtype.is_float:
-            second = self.where(self.eq(second, 0), 1, second)
+            second = self.where(self.eq(second, 0), self._const(1, second.dtype), second)
         truncated = self.rem(first, second)
         inexact = self.ne(truncated, 0)
         flips = self.ne(self.lt(truncated, 0), self.lt(second, 0))
@@ -106,10 +106,14 @@ class DivisionIdioms(ElementwiseIdioms):
             >>> b.pallas.fmod(b.lift(-7), 2).dtype, b.pallas.fmod(a.x[...], 2.0).dtype
             (i32, f32)
         """
-        first, second = self._at_jit(x, y, "fmod")
-        if not first.dtype.is_float:
-            second = self.where(self.eq(second, 0), 1, second)
-        return self.rem(first, second)
+        self._check("fmod", x, y)
+        common = self._common(x, y, "fmod")
+        if common.is_float or common is dt.i1:
+            return self.rem(*self._at_jit(x, y, "fmod"))
+        first, second = self._jit_operand(x, common), self._jit_operand(y, common)
+        second = self.where(self.eq(second, 0), self._const(1, second.dtype), second)  # before it is converted
+        first, second = self.astype(first, common), self.astype(second, common)
+        return self.rem(self._rank(first, second.rank), self._rank(second, first.rank))
 
     @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))
     def cdiv(self, x: Value, n: int) -> Value:

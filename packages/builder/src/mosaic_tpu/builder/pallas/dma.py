@@ -164,7 +164,10 @@ class DmaIdioms(RefIdioms):
         hoisted: Hoisted = {}
         for number, transform in enumerate(view.transforms):
             if type(transform) is Index and transform.drops:
-                hoisted[number] = [self._const(e, dt.i32) if type(e) is int else None for e in transform.entries]
+                hoisted[number] = [
+                    self._static(view, number, d, e) if type(e) is int else None
+                    for d, e in enumerate(transform.entries)
+                ]
         return hoisted or None
 
     @idiom('device_id={"x": 1}', "tpu.device_id", "arith.muli", group="dma")
@@ -236,8 +239,10 @@ class DmaIdioms(RefIdioms):
     def _pinned(self, view: RefView) -> RefView:
         """The view with constants, made here, for its static indices: a region takes those as operands."""
         transforms = tuple(
-            Index(tuple(self._const(e, dt.i32) if type(e) is int else e for e in t.entries)) if type(t) is Index else t
-            for t in view.transforms
+            Index(tuple(self._static(view, number, d, e) if type(e) is int else e for d, e in enumerate(t.entries)))
+            if type(t) is Index
+            else t
+            for number, t in enumerate(view.transforms)
         )
         return RefView(view.ref, transforms, view.shape, view.dtype)
 

@@ -1,4 +1,4 @@
-"""Matrix products: lax.dot_general, jnp.dot, two-operand jnp.einsum."""
+"""Matrix products: lax.dot_general, jnp.dot, jnp.matmul."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.enums import Precision
-from mosaic_tpu.builder.errors import AttributeValueError, DTypeError, UnsupportedOpError
+from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, UnsupportedOpError
 from mosaic_tpu.builder.ops.tpu_matmul import DotDimensionNumbers
 from mosaic_tpu.builder.pallas._base import Idioms
 
@@ -214,72 +214,60 @@ class DotIdioms(Idioms):
         dims = (((lhs.rank - 1,), (rhs.rank - 2,)), (batch, batch))
         return self.dot_general(lhs, rhs, dims, preferred_element_type=preferred_element_type, precision=precision)
 
-    @idiom("jnp.einsum(spec, x, y)", "tpu.trace_start", "tpu.matmul", "tpu.trace_stop", group="dot")
-    def einsum(
+    @idiom("jnp.tensordot(x, y, axes)", "arith.constant", "tpu.matmul", group="dot")
+    def tensordot(
         self,
-        spec: str,
+        lhs: Value,
+        rhs: Value,
+        axes: int | tuple[int, int] | tuple[Sequence[int], Sequence[int]] = 2,
+        *,
+        preferred_element_type: DType | None = None,
+        precision: Precision | str | None = None,
+    ) -> Value:
+        """`jnp.tensordot`: a product over any dimensions of both.
+
+        Args:
+            lhs: a vector.
+            rhs: a vector.
+            axes: how many of the last dimensions of ``lhs`` meet the first ones of ``rhs``; or one axis of each, or
+                several of each.
+            preferred_element_type: as in `dot_general`.
+            precision: as in `dot_general`.
+
+        Example:
+            >>> x = b.zeros((8, 128), f32)
+            >>> b.pallas.tensordot(x, x, (1, 1)).shape
+            (8, 8)
+        """
+        for value in (lhs, rhs):
+            self._b._use_vector(value, "tensordot")
+        if isinstance(axes, int):
+            count = max(0, min(axes, lhs.rank, rhs.rank))
+            left, right = tuple(range(lhs.rank - count, lhs.rank)), tuple(range(count))
+        elif len(axes) == 2:
+            left, right = (self._axes(a, v.rank, "tensordot", v) for a, v in zip(axes, (lhs, rhs), strict=True))
+        else:
+            left, right = (), (0,)
+        if len(left) != len(right):
+            hint = "one axis of each, or as many of each"
+            self._b.fail(ArityError, f"axes {axes}", op="tensordot", operands=[lhs, rhs], hint=hint)
+        dims = ((left, right), ((), ()))
+        return self.dot_general(lhs, rhs, dims, preferred_element_type=preferred_element_type, precision=precision)
+
+    @idiom("jnp.inner(x, y)", "arith.constant", "tpu.matmul", group="dot")
+    def inner(
+        self,
         lhs: Value,
         rhs: Value,
         *,
         preferred_element_type: DType | None = None,
         precision: Precision | str | None = None,
     ) -> Value:
-        """Two-operand `jnp.einsum` that is one product, of the operands in either order: a trace span around it.
-
-        Raises:
-            UnsupportedOpError: the product needs transposes or other reductions.
+        """`jnp.inner`: a product over the last dimension of both.
 
         Example:
-            >>> x = b.zeros((8, 128), bf16)
-            >>> b.pallas.einsum("nd,md->nm", x, x, preferred_element_type=f32).shape
+            >>> x = b.zeros((8, 128), f32)
+            >>> b.pallas.inner(x, x).shape
             (8, 8)
         """
-        for value in (lhs, rhs):
-            self._b._use_vector(value, "einsum")
-        dims = _einsum_dims(spec) if isinstance(spec, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
-        swapped = _einsum_dims(_swapped(spec)) if isinstance(spec, str) and dims is None else None  # pyright: ignore[reportUnnecessaryIsInstance]
-        dims = dims or swapped
-        if dims is None:
-            self._b.fail(
-                UnsupportedOpError,
-                f"{spec!r} is not one product",
-                op="einsum",
-                operands=[lhs, rhs],
-                hint="the result must be batch, left, right dimensions in order",
-            )
-        left, right = spec.split("->")[0].split(",")
-        if (len(left), len(right)) != (lhs.rank, rhs.rank):
-            self._b.fail(
-                AttributeValueError,
-                f"{spec!r} does not fit ranks {lhs.rank} and {rhs.rank}",
-                op="einsum",
-                operands=[lhs, rhs],
-            )
-        if swapped is not None:
-            lhs, rhs = rhs, lhs
-        self._b.trace_start(10, spec)
-        result = self.dot_general(lhs, rhs, dims, preferred_element_type=preferred_element_type, precision=precision)
-        self._b.trace_stop()
-        return result
-
-
-def _swapped(spec: str) -> str:
-    operands, arrow, out = spec.partition("->")
-    left, comma, right = operands.partition(",")
-    return f"{right}{comma}{left}{arrow}{out}"
-
-
-def _einsum_dims(spec: str) -> Dims | None:
-    operands, arrow, out = spec.partition("->")
-    left, comma, right = operands.partition(",")
-    if not arrow or not comma or not (left + right + out).isalpha():
-        return None
-    batch = [c for c in left if c in right and c in out]
-    contracted = [c for c in left if c in right and c not in out]
-    rest = [c for c in left if c not in right] + [c for c in right if c not in left]
-    if out != "".join([*batch, *rest]) or len(set(left)) != len(left) or len(set(right)) != len(right):
-        return None
-    return (
-        (tuple(left.index(c) for c in contracted), tuple(right.index(c) for c in contracted)),
-        (tuple(left.index(c) for c in batch), tuple(right.index(c) for c in batch)),
-    )
+        return self.tensordot(lhs, rhs, (-1, -1), preferred_element_type=preferred_element_type, precision=precision)

@@ -9,7 +9,7 @@ from mosaic_tpu.builder._compat import PALLAS_DROPS_IDENTITY_BITCAST
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import DTypeError, KindError, UnsupportedOpError
+from mosaic_tpu.builder.errors import DTypeError, UnsupportedOpError
 from mosaic_tpu.builder.ops.arith import CMPF, CMPI
 from mosaic_tpu.builder.pallas._base import Idioms
 
@@ -76,25 +76,35 @@ class ElementwiseIdioms(Idioms):
 
     @idiom("x / y", "arith.divf", group="elementwise", traits=("elementwise", "pure"))
     def true_divide(self, x: Operand, y: Operand) -> Value:
-        """``x / y`` of floats.
-
-        Raises:
-            DTypeError: integers: ``//`` rounds down, `div` towards zero.
+        """``x / y``: integers are converted to f32 first. ``//`` rounds down, `div` towards zero.
 
         Example:
-            >>> b.pallas.true_divide(a.x[...], 2.0).dtype
-            f32
+            >>> b.pallas.true_divide(a.x[...], 2.0).dtype, b.pallas.true_divide(b.lift(7), 2).dtype
+            (f32, f32)
         """
-        value = x if isinstance(x, Value) else y
-        if isinstance(value, Value) and not value.dtype.is_float:
-            self._b.fail(
-                DTypeError,
-                f"/ of {value.dtype}",
-                op="true_divide",
-                operands=[x, y],
-                hint="x // y rounds down, x.div(y) towards zero; or cast with .to(f32)",
-            )
+        x, y = self._inexact_pair(x, y, "true_divide")
         return self._arithmetic("true_divide", x, y, None, None, "arith.divf")
+
+    def _inexact_type(self, x: Operand, y: Operand, op: str) -> DType:
+        """The floats that jnp computes in: f32 of integers."""
+        self._check(op, x, y)
+        common = self._common(x, y, op)
+        return common if common.is_float else dt.f32
+
+    def _inexact_pair(self, x: Operand, y: Operand, op: str) -> tuple[Operand, Operand]:
+        """Values as the floats that jnp computes in; numbers as they are."""
+        dtype = self._inexact_type(x, y, op)
+        first = self.astype(x, dtype) if isinstance(x, Value) else x
+        return first, self.astype(y, dtype) if isinstance(y, Value) else y
+
+    def _inexact_values(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
+        """The same, then numbers as constants of that type, and ranks alike."""
+        dtype = self._inexact_type(x, y, op)
+        first, second = self._inexact_pair(x, y, op)
+        first, second = (
+            v if isinstance(v, Value) else self._const(self._b._number(v, dtype)[0], dtype) for v in (first, second)
+        )
+        return self._rank(first, second.rank), self._rank(second, first.rank)
 
     @idiom(
         "lax.rem(x, y)", "arith.remsi", "arith.remui", "arith.remf", group="elementwise", traits=("elementwise", "pure")
@@ -367,14 +377,8 @@ class ElementwiseIdioms(Idioms):
         return self._b.select(condition, first, second)
 
     def _where_dtype(self, x: Operand, y: Operand, first: Value, second: Value) -> DType:
-        if isinstance(x, Value) and isinstance(y, Value):
-            self._check_dtypes(x, y, "where")
-        strong = x if isinstance(x, Value) else y if isinstance(y, Value) else None
-        if strong is not None:
-            number = y if strong is x else x
-            if isinstance(number, float) and not strong.dtype.is_float:
-                self._b.fail(DTypeError, f"a float beside {strong.dtype}", op="where", operands=[x, y])
-            return strong.dtype
+        if isinstance(x, Value) or isinstance(y, Value):
+            return self._common(x, y, "where")
         return dt.f32 if dt.f32 in (first.dtype, second.dtype) else first.dtype
 
     # --- casts and integer division --------------------------------------------------------------------------------
@@ -440,29 +444,28 @@ class ElementwiseIdioms(Idioms):
             hint="go through f32: x.to(f32).to(dtype)",
         )
 
-    def _at_jit(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
+    def _at_jit(self, x: Operand, y: Operand, op: str, *, inexact: bool = False) -> tuple[Value, Value]:
         """Operands of a jitted jnp function: a number becomes one scalar constant at the call.
 
-        Beside floats it is a constant of its own type, converted in the function.
+        There it is a constant of its own type; what is promoted, and integers where floats are meant, is converted in
+        the function.
         """
         self._check(op, x, y)
-        like = x.dtype if isinstance(x, Value) else y.dtype if isinstance(y, Value) else None
-        if like is None:
-            self._b.fail(
-                KindError, "one operand must be a value of the kernel", op=op, operands=[x, y], hint="b.lift(x)"
-            )
-        first, second = self._jit_operand(x, like), self._jit_operand(y, like)
-        self._check_dtypes(first, second, op)
-        if like is dt.i1 or not (like.is_int or like.is_float):
-            self._b.fail(DTypeError, f"does not take {like}", op=op, operands=[first, second], hint="numbers only")
+        common = self._common(x, y, op)
+        first, second = self._jit_operand(x, common), self._jit_operand(y, common)
+        if inexact and common.is_int:
+            common = dt.f32
+        if common is dt.i1 or not (common.is_int or common.is_float):
+            self._b.fail(DTypeError, f"does not take {common}", op=op, operands=[first, second], hint="numbers only")
+        first, second = self.astype(first, common), self.astype(second, common)
         return self._rank(first, second.rank), self._rank(second, first.rank)
 
-    def _jit_operand(self, x: Operand, like: DType) -> Value:
+    def _jit_operand(self, x: Operand, common: DType) -> Value:
         if isinstance(x, Value):
             return x
-        if like.is_float and type(x) in (int, float):
-            return self.astype(self._own_number(x), like)
-        return self._const(*self._b._number(x, like))
+        if type(x) is int and common is dt.u32:  # it may be more than fits in i32
+            return self._const(x, common)
+        return self._own_number(x)
 
     def _bits(self, x: Value, dtype: DType, op: str) -> Value:
         """The same bits as another type of the same width: a vector's through ``tpu``, a scalar's through ``arith``."""

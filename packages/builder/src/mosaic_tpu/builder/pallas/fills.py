@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
-from mosaic_tpu.builder._value import Number, Value
+from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ShapeError
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
@@ -91,7 +93,8 @@ class FillIdioms(ShapeIdioms, ElementwiseIdioms):
         if x.rank < 2:
             self._b.fail(ShapeError, "a vector of rank 1 has no diagonal", op=op, operands=[x], hint="rank 2 or more")
         with self._one_line():
-            below = self._below(x.shape[-2], x.shape[-1], k - 1 if op == "triu" else k, op)
+            offset = self._b._int(k, op, "diagonal")
+            below = self._below(x.shape[-2], x.shape[-1], offset - 1 if op == "triu" else offset, op)
             if x.rank > 2:
                 below = self.broadcast_to(below, x.shape)
             zeros = self.zeros_like(x)
@@ -109,5 +112,9 @@ class FillIdioms(ShapeIdioms, ElementwiseIdioms):
         shape = b._shape((n, n if m is None else m), "eye")
         offset = b._int(k, "eye", "diagonal")
         with self._one_line():
-            row, column = b.iota(shape, dt.i32, (0,)), b.iota(shape, dt.i32, (1,))
-            return self.astype(self.eq(self.add(row, offset), column), b._element(dtype, "eye"))
+            return self.astype(self._diagonal(shape, offset), b._element(dtype, "eye"))
+
+    def _diagonal(self, shape: Sequence[int], offset: Operand) -> Value:
+        """Where a column is its row plus an offset."""
+        row, column = self._b.iota(shape, dt.i32, (0,)), self._b.iota(shape, dt.i32, (1,))
+        return self.eq(self.add(row, offset), column)

@@ -6,7 +6,7 @@ import math
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
-from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.errors import DTypeError, KindError, UnsupportedOpError
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
@@ -169,9 +169,7 @@ class MathIdioms(ElementwiseIdioms):
             >>> b.pallas.arctan2(a.x[...], 1.0).shape
             (8, 128)
         """
-        self._check("arctan2", y, x)
-        y = self._inexact(y, "arctan2") if isinstance(y, Value) else y
-        x = self._inexact(x, "arctan2") if isinstance(x, Value) else x
+        y, x = self._inexact_pair(y, x, "arctan2")
         return self._arithmetic("arctan2", y, x, None, None, "math.atan2")
 
     @idiom("jax.nn.sigmoid(x)", "tpu.logistic", group="math", traits=("elementwise", "pure"))
@@ -256,8 +254,10 @@ class MathIdioms(ElementwiseIdioms):
     def power(self, x: Operand, y: Operand) -> Value:
         """`jnp.power`, ``x ** y``: products for a Python int, ``math.exp2`` for a base of 2, else ``math.powf``.
 
+        Integers to the power of integers are products chosen by the bits of the power.
+
         Raises:
-            UnsupportedOpError: an integer to the power of an integer value; cast one to f32.
+            UnsupportedOpError: a vector of floats to the power of an integer of another shape; cast that to floats.
 
         Example:
             >>> b.pallas.power(a.x[...], 3).shape, b.pallas.power(2.0, a.x[...]).shape
@@ -266,32 +266,57 @@ class MathIdioms(ElementwiseIdioms):
         self._check("power", x, y)
         if isinstance(x, Value) and type(y) is int:
             return self.integer_pow(x, y)
-        if isinstance(x, Value) and isinstance(y, Value) and not x.dtype.is_float and not y.dtype.is_float:
-            self._integers_only(x, y)
-        if not isinstance(x, Value) and isinstance(y, Value):
-            return self._power_of_number(x, y)
-        x = self._inexact(x, "power") if isinstance(x, Value) else x
-        if isinstance(y, Value):
-            self._value(y, "power")
-            y = y if y.dtype.is_float else self.astype(y, dt.f32)
-        return self._arithmetic("power", x, y, None, None, "math.powf")
-
-    def _power_of_number(self, x: Number, y: Value) -> Value:
-        if not y.dtype.is_float and not isinstance(x, float):
-            self._integers_only(x, y)
-        y = self._inexact(y, "power")
-        if x == 2:
+        if isinstance(x, bool) or isinstance(y, bool):
+            self._b.fail(DTypeError, "a power of a bool", op="power", operands=[x, y], hint="use a number")
+        if isinstance(y, Value) and y.dtype.is_int and y.dtype is not dt.i1:
+            if isinstance(x, float) or (isinstance(x, Value) and x.dtype.is_float):
+                return self._power_of_float(x, y)
+            return self._power_of_integers(x, y)
+        if isinstance(y, Value) and isinstance(x, int | float) and x == 2:
             return self._b._emit("math.exp2", y._info, [y._ir])
+        x, y = self._inexact_pair(x, y, "power")
         return self._arithmetic("power", x, y, None, None, "math.powf")
 
-    def _integers_only(self, x: Operand, y: Operand) -> None:
-        self._b.fail(
-            UnsupportedOpError,
-            "an integer to the power of an integer value",
-            op="power",
-            operands=[x, y],
-            hint="a Python int as the power, or cast one of them to f32",
-        )
+    def _power_of_float(self, x: Value | float, y: Value) -> Value:
+        """A float to the power of an integer value: Pallas converts the power to the type of the result."""
+        if not isinstance(x, Value):
+            if x != 2:
+                hint = "cast the power: x ** y.to(f32)"
+                self._b.fail(UnsupportedOpError, f"{x} to the power of {y.dtype}", op="power", operands=[y], hint=hint)
+            y = self.astype(y, dt.f32)
+            return self._b._emit("math.exp2", y._info, [y._ir])
+        x, y = self._rank(x, y.rank), self._rank(y, x.rank)
+        if y.shape != self._joint_shape("power", x, y):
+            self._b.fail(
+                UnsupportedOpError,
+                "an integer power of another shape than the result",
+                op="power",
+                operands=[x, y],
+                hint="cast the power: x ** y.to(x.dtype)",
+            )
+        return self._arithmetic("power", x, self.astype(y, x.dtype), None, None, "math.powf")
+
+    def _power_of_integers(self, x: Operand, y: Value) -> Value:
+        """Six squares, each a factor where its bit of the power is set."""
+        with self._one_line():
+            if isinstance(x, Value):
+                base, exponent = self._at_jit(x, y, "power")
+            else:
+                base, exponent = self._const(*self._b._number(x, y.dtype)), y
+                self._check_dtypes(base, exponent, "power")
+            is_zero = self.bitwise_and(self.eq(base, 0), self.ne(exponent, 0))
+            zero, one = self._const(0, base.dtype), self._const(1, base.dtype)
+            product = self.where(is_zero, zero, one)
+            for step in range(6):
+                odd = self.bitwise_and(exponent, 1)
+                # A Python number is a constant at each use, until it is squared.
+                multiplied = self.mul(product, base if step or isinstance(x, Value) else x)
+                product = self.where(self.ne(odd, 0), multiplied, product)
+                if step < 5:
+                    known = base if step or isinstance(x, Value) else self._const(x, y.dtype)
+                    base = self.mul(known, base if step or isinstance(x, Value) else x)
+                    exponent = self._arithmetic("power", exponent, 1, "arith.shrui", "arith.shrui", None)
+            return product
 
     @idiom("lax.integer_pow(x, n)", "arith.mulf", "arith.muli", group="math", traits=("elementwise", "pure"))
     def integer_pow(self, x: Value, n: int) -> Value:
@@ -374,19 +399,31 @@ class MathIdioms(ElementwiseIdioms):
         return self._round("ceil", "math.ceil", x)
 
     @idiom("jnp.round(x)", "math.roundeven", "math.round", group="math", traits=("elementwise", "pure"))
-    def round(self, x: Value, *, away_from_zero: bool = False) -> Value:
+    def round(self, x: Value, decimals: int = 0, *, away_from_zero: bool = False) -> Value:
         """`jnp.round`, `lax.round`; nothing for integers.
 
         Args:
             x: floats, or integers.
+            decimals: digits behind the point: the number is scaled by a power of ten, and back; not negative for
+                integers.
             away_from_zero: halves go away from zero, as with `lax.RoundingMethod.AWAY_FROM_ZERO`; to even if omitted.
 
         Example:
-            >>> b.pallas.round(a.x[...]).shape
-            (8, 128)
+            >>> b.pallas.round(a.x[...]).shape, b.pallas.round(a.x[...], 2).shape
+            ((8, 128), (8, 128))
         """
         away = self._b._flag(away_from_zero, "round", "away_from_zero")
-        return self._round("round", "math.round" if away else "math.roundeven", x)
+        op = "math.round" if away else "math.roundeven"
+        digits = self._b._int(decimals, "round", "number of decimals")
+        if not digits or (isinstance(x, Value) and x.dtype.is_int and digits > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return self._round("round", op, x)
+        self._value(x, "round")
+        if x.dtype not in (dt.f32, dt.bf16) or abs(digits) > 38:
+            hint = "f32 or bf16, by 38 decimals at most"
+            self._b.fail(UnsupportedOpError, f"{x.dtype} to {digits} decimals", op="round", operands=[x], hint=hint)
+        with self._one_line():
+            factor = float(10**digits) if digits > 0 else 1 / 10**-digits
+            return self.div(self._round("round", op, self.mul(x, factor)), factor)
 
     def _round(self, name: str, op: str, x: Value) -> Value:
         self._value(x, name)

@@ -263,28 +263,47 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         return b.dynamic_rotate(x, amount, axis, stride, stride_axis)
 
     @idiom("jnp.roll(x, shift, axis)", "vector.extract_strided_slice", "tpu.concatenate", group="movement")
-    def jnp_roll(self, x: Value, shift: int, axis: int) -> Value:
-        """`jnp.roll` by a Python int: two slices, joined the other way round. `roll` is the hardware's rotation.
+    def jnp_roll(self, x: Value, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Value:
+        """`jnp.roll` by Python ints: two slices, joined the other way round. `roll` is the hardware's rotation.
+
+        Args:
+            x: a vector.
+            shift: how far, for each axis if there are several.
+            axis: along which dimension, or several; if omitted, of the vector with its dimensions flattened.
 
         Raises:
             AttributeValueError: nothing would move, which Pallas refuses.
 
         Example:
-            >>> b.pallas.jnp_roll(a.x[...], 3, 0).shape
-            (8, 128)
+            >>> b.pallas.jnp_roll(a.x[...], 3, 0).shape, b.pallas.jnp_roll(a.x[...], (1, 2), (0, 1)).shape
+            ((8, 128), (8, 128))
         """
         b = self._b
         b._use_vector(x, "jnp_roll")
-        (at,) = self._axes(axis, x.rank, "jnp_roll", x)
-        size = x.shape[at]
         if isinstance(shift, Value):
             b.fail(ConcreteValueError, "the shift is static", op="jnp_roll", operands=[shift], hint="b.pallas.roll")
-        by = b._int(shift, "jnp_roll", "shift") % size
-        if not by:
-            b.fail(AttributeValueError, f"shift {shift} of {size} elements", op="jnp_roll", operands=[x], hint="use x")
         with self._one_line():
-            last = self._part(x, at, size - by, by)
-            return b.concatenate([last, self._part(x, at, 0, size - by)], at)
+            if axis is None:
+                flat = self.jnp_roll(self.reshape(x, (math.prod(x.shape),)), shift, 0)
+                return self.reshape(flat, x.shape)
+            axes = self._axes(axis, x.rank, "jnp_roll", x)
+            shifts = [shift] * len(axes) if isinstance(shift, int) else list(b._ints(shift, "jnp_roll", "shifts"))
+            if len(shifts) != len(axes):
+                b.fail(ArityError, f"{len(shifts)} shifts along {len(axes)} axes", op="jnp_roll", operands=[x])
+            for at, by in zip(axes, shifts, strict=True):
+                x = self._rolled(x, b._int(by, "jnp_roll", "shift"), at)
+            return x
+
+    def _rolled(self, x: Value, shift: int, axis: int) -> Value:
+        size = x.shape[axis]
+        by = shift % size
+        if not by:
+            hint = "leave it out"
+            self._b.fail(
+                AttributeValueError, f"shift {shift} of {size} elements", op="jnp_roll", operands=[x], hint=hint
+            )
+        last = self._part(x, axis, size - by, by)
+        return self._b.concatenate([last, self._part(x, axis, 0, size - by)], axis)
 
     # --- padding ------------------------------------------------------------------------------------------------------
 
@@ -439,5 +458,6 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             (8, 128)
         """
         with self._one_line():
-            flat = [self.reshape(self._vector(v, "outer"), (math.prod(v.shape),)) for v in (x, y)]
-            return self.mul(self.expand_dims(flat[0], 1), self.expand_dims(flat[1], 0))
+            first, second = self._promote(self._vector(x, "outer"), self._vector(y, "outer"), "outer")
+            column = self.expand_dims(self.reshape(first, (math.prod(x.shape),)), 1)
+            return self.mul(column, self.expand_dims(self.reshape(second, (math.prod(y.shape),)), 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -82,13 +82,15 @@ class RandomIdioms(MathIdioms):
                 self._b.fail(AttributeValueError, f"{value!r} is not a float", op=op, hint="Python floats")
         return list(values)
 
-    def _uniform(self, shape: Sequence[int], low: float, high: float) -> Value:
+    def _uniform(
+        self, shape: Sequence[int], low: float, high: float, bits: Callable[[Sequence[int]], Value] | None = None
+    ) -> Value:
         """Random bits as the fraction of a number from 1 to 2, less 1, scaled."""
         b = self._b
         sizes = b._shape(shape, "stateful_uniform")
         limits = [self._const(number, dt.f32) for number in (low, high)]
         lowest, highest = (b.broadcast_to(limit, (1,) * len(sizes)) for limit in limits)
-        fraction = self.right_shift(self._stateful_bits(sizes), 9)
+        fraction = self.right_shift((bits or self._stateful_bits)(sizes), 9)
         from_one = self._bits(self.bitwise_or(fraction, 0x3F800000), dt.f32, "stateful_uniform")
         unit = self.sub(from_one, 1.0)
         scaled = self.add(self.mul(unit, self.sub(highest, lowest)), lowest)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
-from mosaic_tpu.builder._value import Number, Value
+from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, UnsupportedOpError
+from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, ShapeError, UnsupportedOpError
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
 type Axis = int | Sequence[int] | None
@@ -19,7 +19,16 @@ class ReductionIdioms(ElementwiseIdioms):
     """`jnp` reductions, with Pallas's dense start values and its detour to a scalar."""
 
     def _reduce(
-        self, name: str, x: Value, axis: Axis, keepdims: bool, kinds: tuple[str, str], start: tuple[Number, Number]
+        self,
+        name: str,
+        x: Value,
+        axis: Axis,
+        keepdims: bool,
+        kinds: tuple[str, str],
+        start: tuple[Number, Number],
+        *,
+        where: Value | None = None,
+        initial: Operand | None = None,
     ) -> Value:
         self._b._use_vector(x, name)
         if not (x.dtype.is_float or x.dtype is dt.i32):
@@ -30,31 +39,61 @@ class ReductionIdioms(ElementwiseIdioms):
                 operands=[x],
                 hint="cast to i32 or f32 first",
             )
-        axes = tuple(range(x.rank)) if axis is None else tuple(sorted(self._axes(axis, x.rank, name, x)))
+        axes = tuple(range(x.rank)) if axis is None else self._axes(axis, x.rank, name, x)
         kind, value = (kinds[1], start[1]) if x.dtype.is_float else (kinds[0], start[0])
         keepdims = self._b._flag(keepdims, name, "keepdims")
-        if len(axes) == x.rank and not keepdims:
-            return self._to_scalar(x, kind, value)
+        x = x if where is None else self._masked(name, x, where, value)
         if len(axes) == x.rank:
-            scalar = self._to_scalar(x, kind, value)
-            return self._b.broadcast_to(scalar, (1,) * x.rank)
-        kept = tuple(s for d, s in enumerate(x.shape) if d not in axes)
-        reduced = self._b.multi_reduction(kind, x, self._b.full(kept, value, x.dtype), axes)
+            reduced = self._to_scalar(x, kind, value, axes)
+        else:
+            kept = tuple(s for d, s in enumerate(x.shape) if d not in axes)
+            reduced = self._b.multi_reduction(kind, x, self._b.full(kept, value, x.dtype), axes)
+        if initial is not None:
+            reduced = self._from_initial(name, reduced, initial)
         if not keepdims:
             return reduced
-        return self._b.shape_cast(reduced, tuple(1 if d in axes else s for d, s in enumerate(x.shape)))
+        shape = tuple(1 if d in axes else s for d, s in enumerate(x.shape))
+        return self._b.shape_cast(reduced, shape) if reduced.rank else self._b.broadcast_to(reduced, shape)
 
-    def _to_scalar(self, x: Value, kind: str, value: Number) -> Value:
+    def _masked(self, name: str, x: Value, where: Value, value: Number) -> Value:
+        """``x`` where the mask is true, and elsewhere what the reduction starts with."""
+        self._value(where, name)
+        if self._joint_shape(name, x, where) != x.shape:
+            self._b.fail(ShapeError, "the mask is larger", op=name, operands=[x, where], hint="it broadcasts to x")
+        return self.where(where, x, self._const(value, x.dtype))
+
+    def _from_initial(self, name: str, x: Value, initial: Operand) -> Value:
+        """The result of a reduction, and one number more."""
+        self._check(name, initial)
+        if isinstance(initial, Value):
+            if initial.rank:
+                self._b.fail(ShapeError, "the initial value is a vector", op=name, operands=[initial], hint="a scalar")
+            initial = self.astype(initial, x.dtype)
+        elif isinstance(initial, float) and x.dtype.is_int:
+            self._b.fail(DTypeError, f"{initial} beside {x.dtype}", op=name, operands=[x], hint="an int")
+        combine = {"sum": self.add, "mean": self.add, "max": self.maximum, "min": self.minimum}[name]
+        return combine(initial, x)
+
+    def _to_scalar(self, x: Value, kind: str, value: Number, axes: Sequence[int]) -> Value:
         """A leading 1, a reduction of the rest, ``1 x 1 …``, an extract: no scalar reduction exists on the VPU."""
         rank = x.rank
         lifted = self._b.shape_cast(x, (1, *x.shape))
         acc = self._b.full((1,), value, x.dtype)
-        reduced = self._b.multi_reduction(kind, lifted, acc, tuple(range(1, rank + 1)))
+        reduced = self._b.multi_reduction(kind, lifted, acc, tuple([axis + 1 for axis in axes]))
         kept = self._b.shape_cast(reduced, (1,) * (rank + 1))
         return self._b.vector_extract(kept, (0,) * (rank + 1))
 
     @idiom("jnp.sum(x, axis)", "vector.multi_reduction", group="reductions", traits=("reduction", "pure"))
-    def sum(self, x: Value, axis: Axis = None, *, keepdims: bool = False, dtype: DType | None = None) -> Value:
+    def sum(
+        self,
+        x: Value,
+        axis: Axis = None,
+        *,
+        keepdims: bool = False,
+        dtype: DType | None = None,
+        where: Value | None = None,
+        initial: Operand | None = None,
+    ) -> Value:
         """`jnp.sum`: 16-bit floats are summed in f32 and cast back, narrow integers and booleans in i32, as JAX does.
 
         Args:
@@ -62,41 +101,75 @@ class ReductionIdioms(ElementwiseIdioms):
             axis: one axis, several, or all of them (a scalar result).
             keepdims: keep reduced axes with size 1.
             dtype: what to cast to first, and of the result.
+            where: ``i1`` that broadcasts to ``x``: what is left out where it is false.
+            initial: a number or a scalar that is added.
 
         Example:
             >>> b.pallas.sum(a.x[...], 1).shape, b.pallas.sum(a.x[...]).shape
             ((8,), ())
         """
         self._b._use_vector(x, "sum")
-        if dtype is not None:
-            cast = self.astype(x, self._b._element(dtype, "sum"))
-            return self._reduce("sum", cast, axis, keepdims, ("add", "add"), (0, 0.0))
-        if x.dtype in (dt.i1, dt.i4, dt.i8, dt.i16):
-            x = self.astype(x, dt.i32)
-        small = x.dtype.is_float and x.dtype.bits == 16
-        wide = self._b.extf(x, dt.f32) if small else x
-        total = self._reduce("sum", wide, axis, keepdims, ("add", "add"), (0, 0.0))
-        return self._b.truncf(total, x.dtype) if small else total
+        with self._one_line():
+            if x.dtype is dt.i1 or (dtype is None and x.dtype in (dt.i4, dt.i8, dt.i16)):
+                x = self.astype(x, dt.i32)
+            small = dtype is None and x.dtype.is_float and x.dtype.bits == 16
+            result = x.dtype if dtype is None else self._b._element(dtype, "sum")
+            wide = self.astype(x, dt.f32 if small else result)
+            total = self._reduce("sum", wide, axis, keepdims, ("add", "add"), (0, 0.0), where=where, initial=initial)
+            return self.astype(total, result)
 
     @idiom("jnp.max(x, axis)", "vector.multi_reduction", group="reductions", traits=("reduction", "pure"))
-    def max(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
+    def max(
+        self,
+        x: Value,
+        axis: Axis = None,
+        *,
+        keepdims: bool = False,
+        where: Value | None = None,
+        initial: Operand | None = None,
+    ) -> Value:
         """`jnp.max`: NaN wins.
+
+        Args:
+            x: a vector of floats or of i32.
+            axis: one axis, several, or all of them (a scalar result).
+            keepdims: keep reduced axes with size 1.
+            where: ``i1`` that broadcasts to ``x``: what is left out where it is false; with ``initial``.
+            initial: a number or a scalar, the least that the result is.
 
         Example:
             >>> b.pallas.max(a.x[...], 1, keepdims=True).shape
             (8, 1)
         """
-        return self._reduce("max", x, axis, keepdims, ("maxsi", "maximumf"), (-(1 << 31), -math.inf))
+        return self._largest("max", x, axis, keepdims, where, initial)
 
     @idiom("jnp.min(x, axis)", "vector.multi_reduction", group="reductions", traits=("reduction", "pure"))
-    def min(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
-        """`jnp.min`: NaN wins.
+    def min(
+        self,
+        x: Value,
+        axis: Axis = None,
+        *,
+        keepdims: bool = False,
+        where: Value | None = None,
+        initial: Operand | None = None,
+    ) -> Value:
+        """`jnp.min`: NaN wins. See `max`.
 
         Example:
             >>> b.pallas.min(a.x[...], 0).shape
             (128,)
         """
-        return self._reduce("min", x, axis, keepdims, ("minsi", "minimumf"), ((1 << 31) - 1, math.inf))
+        return self._largest("min", x, axis, keepdims, where, initial)
+
+    def _largest(
+        self, name: str, x: Value, axis: Axis, keepdims: bool, where: Value | None, initial: Operand | None
+    ) -> Value:
+        if where is not None and initial is None:
+            hint = "an initial value, for where the mask leaves nothing"
+            self._b.fail(ArityError, "a mask without an initial value", op=name, operands=[x], hint=hint)
+        kinds, start = _EXTREMES[name]
+        with self._one_line():
+            return self._reduce(name, x, axis, keepdims, kinds, start, where=where, initial=initial)
 
     # --- of booleans -------------------------------------------------------------------------------------------------
 
@@ -166,7 +239,15 @@ class ReductionIdioms(ElementwiseIdioms):
     @idiom(
         "jnp.mean(x, axis)", "vector.multi_reduction", "arith.divf", group="reductions", traits=("reduction", "pure")
     )
-    def mean(self, x: Value, axis: Axis = None, *, keepdims: bool = False, dtype: DType | None = None) -> Value:
+    def mean(
+        self,
+        x: Value,
+        axis: Axis = None,
+        *,
+        keepdims: bool = False,
+        dtype: DType | None = None,
+        where: Value | None = None,
+    ) -> Value:
         """`jnp.mean`: the sum, in f32 for 16-bit floats, over the count.
 
         Args:
@@ -174,19 +255,24 @@ class ReductionIdioms(ElementwiseIdioms):
             axis: one axis, several, or all of them (a scalar result).
             keepdims: keep reduced axes with size 1.
             dtype: of the sum and the result.
+            where: ``i1`` that broadcasts to ``x``: what is left out, and not counted, where it is false.
 
         Example:
             >>> b.pallas.mean(a.x[...], 1).shape, b.pallas.mean(a.half[...], 1).dtype
             ((8,), bf16)
         """
-        wide, result = self._floating(x, "mean")
-        count = self._count(x, axis, "mean")
-        if dtype is not None:
-            result = self._b._element(dtype, "mean")
-            if not result.is_float or result.bits < 32:
-                self._b.fail(DTypeError, f"a mean in {result}", op="mean", operands=[x], hint="f32")
         with self._one_line():
-            total = self._reduce("mean", wide, axis, keepdims, ("add", "add"), (0, 0.0))
+            self._b._use_vector(x, "mean")
+            count: Operand = self._count(x, axis, "mean")
+            if where is not None:
+                mask = self._b.pallas.broadcast_to(self._value(where, "mean"), x.shape)
+                count = self.sum(mask, axis, keepdims=keepdims, dtype=dt.f32)
+            x, result = self._floating(x, "mean")
+            if dtype is not None:
+                result = self._b._element(dtype, "mean")
+                if not result.is_float or result.bits < 32:
+                    self._b.fail(DTypeError, f"a mean in {result}", op="mean", operands=[x], hint="f32")
+            total = self._reduce("mean", x, axis, keepdims, ("add", "add"), (0, 0.0), where=where)
             return self.astype(self.div(total, count), result)
 
     @idiom("jnp.var(x, axis)", "vector.multi_reduction", "arith.divf", "arith.select", group="reductions")
@@ -336,3 +422,10 @@ class ReductionIdioms(ElementwiseIdioms):
     def _stacked(self, xs: Sequence[Value], axis: int) -> Value:
         wide = [self._b.pallas.expand_dims(x, axis) for x in xs]
         return wide[0] if len(wide) == 1 else self._b.concatenate(wide, axis)
+
+
+#: How extremes combine, of integers and of floats, and what they start from.
+_EXTREMES: dict[str, tuple[tuple[str, str], tuple[Number, Number]]] = {
+    "max": (("maxsi", "maximumf"), (-(1 << 31), -math.inf)),
+    "min": (("minsi", "minimumf"), ((1 << 31) - 1, math.inf)),
+}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import IrValue
+from mosaic_tpu.builder._compat import IrOperation, IrValue, ir
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.enums import MemorySpace
@@ -81,11 +81,11 @@ class RefIdioms(Idioms):
         """
         values = [view.ref]
         structure: list[object] = []
-        for transform in view.transforms:
+        for number, transform in enumerate(view.transforms):
             if not isinstance(transform, Index):
                 structure.append(transform)
                 continue
-            for entry in transform.entries:
+            for d, entry in enumerate(transform.entries):
                 if isinstance(entry, Slice):
                     dynamic = [v for v in (entry.start, entry.size) if isinstance(v, Value)]
                     values += dynamic
@@ -93,10 +93,54 @@ class RefIdioms(Idioms):
                 elif type(entry) is SqueezedAway:
                     structure.append((entry, None, 1))
                 else:
-                    values.append(entry if isinstance(entry, Value) else self._const(entry, dt.i32))
+                    values.append(entry if isinstance(entry, Value) else self._static(view, number, d, entry))
                     structure.append(None)
             structure.append(len(transform.entries))
         return tuple(structure), values
+
+    def _static(self, view: RefView, number: int, dimension: int, entry: int) -> Value:
+        """A static index as a constant: made here, or taken over from the block where the view was made."""
+        outer = self._outer(view, number, dimension, entry)
+        return self._const(entry, dt.i32) if outer is None else outer
+
+    def _outer(self, view: RefView, number: int, dimension: int, entry: int) -> Value | None:
+        """The constant of a view that was made outside of the branch in which it is used, if that is the case.
+
+        Pallas makes it before the outermost branch, as its operand, once for both sides.
+        """
+        b = self._b
+        place = view.places[number] if view.places else None
+        if place is None or place.scope is b._scope:
+            return None
+        inner = b._scope
+        while inner.parent is not None and inner.parent is not place.scope:
+            inner = inner.parent
+        if inner.parent is None:
+            return None
+        op = inner.block.owner
+        anchor = _operands_made_at(op)
+        if anchor is None:
+            return None
+        for known, at, value in place.constants:
+            if at == dimension and known == op:
+                return value
+        inside, b._ip = b._ip, ir.InsertionPoint(anchor)
+        try:
+            made = self._const(entry, dt.i32)
+        finally:
+            b._ip = inside
+        value = Value(made._ir, made._info, place.scope)
+        place.constants.append((op, dimension, value))
+        return value
+
+    def _placed(self, view: RefView, number: int, index: Index) -> Index:
+        """The index with the constants of outer blocks for its static ints."""
+        if not view.places or view.places[number] is None:
+            return index
+        outer = [self._outer(view, number, d, e) if type(e) is int else None for d, e in enumerate(index.entries)]
+        if all(value is None for value in outer):
+            return index
+        return Index(tuple(e if v is None else v for e, v in zip(index.entries, outer, strict=True)))
 
     def _join(self, structure: Structure, values: Iterator[Value]) -> RefView:
         """The view of a structure on other values."""
@@ -183,14 +227,16 @@ class RefIdioms(Idioms):
         if index is ...:
             last = transforms[-1] if transforms else None
             if isinstance(last, Index):
-                transforms, found = transforms[:-1], last
+                transforms, found = transforms[:-1], self._placed(view, len(transforms) - 1, last)
             else:
                 found = parse_index(..., view.shape)
         else:
             transforms, found = joined(transforms, parse_index(index, view.shape))
         base = view.ref
-        for transform in transforms:
-            base = self._apply(base, transform)
+        for number, transform in enumerate(transforms):
+            base = self._apply(
+                base, self._placed(view, number, transform) if isinstance(transform, Index) else transform
+            )
         return base, found
 
     # --- loads and stores -------------------------------------------------------------------------------------------
@@ -394,3 +440,13 @@ def _dynamic(entry: Slice) -> tuple[object, object, int]:
     """A slice with `Value` in the place of what is known at run time only."""
     start, size = (Value if isinstance(v, Value) else v for v in (entry.start, entry.size))
     return start, size, entry.stride
+
+
+def _operands_made_at(op: IrOperation) -> IrOperation | None:
+    """The op before which Pallas makes the operands of a branch, the 0 of its predicate; ``None`` of other ops."""
+    operation = op.operation
+    if operation.name != "scf.if":
+        return None
+    predicate = operation.operands[0].owner
+    zero = predicate.operands[1].owner if getattr(predicate, "name", "") == "arith.cmpi" else None
+    return zero if getattr(zero, "name", "") == "arith.constant" else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.dtypes import DType
@@ -198,19 +199,45 @@ class ShapeIdioms(Idioms):
             (8, 128)
         """
         target = self._b._shape(shape, "broadcasted_iota")
-        if len(target) == 1 and dimension == 0:
+        axis = self._b._int(dimension, "broadcasted_iota", "dimension")
+        if len(target) == 1 and axis == 0:
             return self._b.arange(target[0], dtype)
-        return self._b.iota(target, dtype, (dimension,))
+        return self._b.iota(target, dtype, (axis,))
 
-    @idiom("jnp.arange(n)", "tpu.iota", "vector.shape_cast", group="shapes")
-    def arange(self, n: int, dtype: DType) -> Value:
-        """`jnp.arange` of a static size.
+    @idiom("jnp.arange(start, stop, step)", "tpu.iota", "arith.muli", "arith.addi", group="shapes")
+    def arange(
+        self, start: int, stop: int | DType | None = None, step: int | None = None, dtype: DType = dt.i32
+    ) -> Value:
+        """`jnp.arange` of static integers.
+
+        Args:
+            start: where it starts; where it ends, if it is alone.
+            stop: where it ends; or the element type: ``arange(n, dtype)``.
+            step: from one number to the next, not 0; given, it is a factor, even if it is 1.
+            dtype: of the result, an integer type.
+
+        Raises:
+            ShapeError: no number is left.
 
         Example:
-            >>> b.pallas.arange(128, i32).shape
-            (128,)
+            >>> b.pallas.arange(128).shape, b.pallas.arange(8, 40, 4).shape, b.pallas.arange(128, u32).dtype
+            ((128,), (8,), u32)
         """
-        return self._b.arange(n, dtype)
+        b = self._b
+        if isinstance(stop, DType):
+            stop, dtype = None, stop
+        first, last = (0, start) if stop is None else (start, stop)
+        low, high = b._int(first, "arange", "start"), b._int(last, "arange", "stop")
+        by = 1 if step is None else b._int(step, "arange", "step")
+        size = len(range(low, high, by)) if by else 0
+        if not size:
+            hint = "vectors have one element or more"
+            b.fail(ShapeError, f"no number from {low} to {high} by {by}", op="arange", hint=hint)
+        with self._one_line():
+            found = b.arange(size, dtype)
+            if step is not None:
+                found = b.pallas.mul(by, found)
+            return b.pallas.add(low, found) if low or step is not None else found
 
     @idiom("jnp.concatenate(xs, axis)", "tpu.concatenate", group="shapes")
     def concatenate(self, xs: Sequence[Value], axis: int) -> Value:

@@ -1,0 +1,108 @@
+"""What the idioms made of several ops refuse: each in words that name the operation, with a hint."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from mosaic_tpu.builder import Args, Builder, bf16, f8e5m2, f16, f32, i1, i8, i32, u32
+from mosaic_tpu.builder import errors as e
+
+from .conftest import Raises
+
+REFUSED: list[tuple[str, type[e.MosaicError], Any]] = [
+    ("arange", e.ShapeError, lambda b, a: b.pallas.arange(3, 3)),
+    ("arange", e.ShapeError, lambda b, a: b.pallas.arange(0, 8, -1)),
+    ("arange", e.ShapeError, lambda b, a: b.pallas.arange(0, 8, 0)),
+    ("arange", e.AttributeValueError, lambda b, a: b.pallas.arange(0.5, 8)),
+    ("arange", e.ConcreteValueError, lambda b, a: b.pallas.arange(a.i, 8)),
+    ("iota", e.DTypeError, lambda b, a: b.pallas.arange(0, 8, dtype=f32)),
+    ("fmin", e.DTypeError, lambda b, a: b.pallas.fmin(a.ints[...], 1)),
+    ("fmax", e.DTypeError, lambda b, a: b.pallas.fmax(a.ints[...], a.ints[...])),
+    ("hypot", e.KindError, lambda b, a: b.pallas.hypot(1.0, 2.0)),
+    ("hypot", e.DTypeError, lambda b, a: b.pallas.hypot(a.x[...], b.zeros((8, 128), f8e5m2))),
+    ("nan_to_num", e.DTypeError, lambda b, a: b.pallas.nan_to_num(b.c_index(1))),
+    ("isfinite", e.DTypeError, lambda b, a: b.pallas.isclose(a.half[...], 1.0)),
+    ("array_equal", e.ShapeError, lambda b, a: b.pallas.array_equal(a.x[...], a.x[0])),
+    ("mulhi", e.DTypeError, lambda b, a: b.pallas.mulhi(b.lift_as(1, i8), 2)),
+    ("mulhi", e.DTypeError, lambda b, a: b.pallas.mulhi(a.x[...], a.x[...])),
+    ("mulhi", e.DTypeError, lambda b, a: b.pallas.mulhi(a.ints[...], b.zeros((8, 128), u32))),
+    ("round", e.UnsupportedOpError, lambda b, a: b.pallas.round(b.zeros((8, 128), f16), 2)),
+    ("round", e.UnsupportedOpError, lambda b, a: b.pallas.round(a.ints[...], -1)),
+    ("split", e.ShapeError, lambda b, a: b.pallas.glu(a.x[:7, :], 0)),
+    ("norm", e.UnsupportedOpError, lambda b, a: b.pallas.norm(a.x[...], 3, 1)),
+    ("norm", e.UnsupportedOpError, lambda b, a: b.pallas.norm(a.x[...], math.inf)),
+    ("average", e.ShapeError, lambda b, a: b.pallas.average(a.x[...], None, a.x[0])),
+    ("trace", e.ShapeError, lambda b, a: b.pallas.trace(a.x[0])),
+    ("diag", e.ShapeError, lambda b, a: b.pallas.diag(a.x[...])),
+    ("nansum", e.DTypeError, lambda b, a: b.pallas.nansum(a.ints[...])),
+    ("max", e.ArityError, lambda b, a: b.pallas.max(a.x[...], 1, where=a.x[...] > 0)),
+    ("sum", e.ShapeError, lambda b, a: b.pallas.sum(a.x[0], where=a.x[...] > 0)),
+    ("where", e.DTypeError, lambda b, a: b.pallas.sum(a.x[...], where=a.x[...])),
+    ("sum", e.ShapeError, lambda b, a: b.pallas.sum(a.x[...], 1, initial=a.x[0])),
+    ("sum", e.DTypeError, lambda b, a: b.pallas.sum(a.ints[...], 1, initial=1.5)),
+    ("dstack", e.KindError, lambda b, a: b.pallas.dstack([a.i])),
+    ("array_split", e.ShapeError, lambda b, a: b.pallas.array_split(a.x[...], 9)),
+    ("delete", e.AttributeValueError, lambda b, a: b.pallas.delete(a.x[...], 0, 0)),
+    ("delete", e.AttributeValueError, lambda b, a: b.pallas.delete(a.x[...], 8, 0)),
+    ("diff", e.AttributeValueError, lambda b, a: b.pallas.diff(a.x[...], 8, 0)),
+    ("meshgrid", e.ShapeError, lambda b, a: b.pallas.meshgrid(a.x[...])),
+    ("meshgrid", e.AttributeValueError, lambda b, a: b.pallas.meshgrid(a.x[0], indexing="ji")),
+    ("rollaxis", e.ArityError, lambda b, a: b.pallas.rollaxis(a.cube[...], 0, 4)),
+    ("jnp_roll", e.ArityError, lambda b, a: b.pallas.jnp_roll(a.x[...], (1, 2), 0)),
+    ("jnp_roll", e.AttributeValueError, lambda b, a: b.pallas.jnp_roll(a.x[...], (1, 8), (1, 0))),
+    ("tensordot", e.ArityError, lambda b, a: b.pallas.tensordot(a.x[...], a.x[...], ((0, 1), (0,)))),
+    ("tensordot", e.ArityError, lambda b, a: b.pallas.tensordot(a.x[...], a.x[...], (2, 0))),
+    ("dot_general", e.UnsupportedOpError, lambda b, a: b.pallas.tensordot(a.x[...], a.x[...], 0)),
+    ("einshape", e.AttributeValueError, lambda b, a: b.pallas.einshape("ab", a.x[...])),
+    ("einshape", e.AttributeValueError, lambda b, a: b.pallas.einshape("ab->a", a.x[...])),
+    ("einshape", e.AttributeValueError, lambda b, a: b.pallas.einshape("a(b->ab", a.x[...])),
+    ("einshape", e.AttributeValueError, lambda b, a: b.pallas.einshape("ab->ba", a.x[...], c=2)),
+    ("einshape", e.ShapeError, lambda b, a: b.pallas.einshape("abc->cba", a.x[...])),
+    ("einshape", e.ShapeError, lambda b, a: b.pallas.einshape("a(bc)->abc", a.x[...])),
+    ("einshape", e.ShapeError, lambda b, a: b.pallas.einshape("a(bc)->abc", a.x[...], b=3)),
+    (
+        "einshape",
+        e.UnsupportedOpError,
+        lambda b, a: b.pallas.einshape("a(bc)->bac", a.x[...], b=2, assert_is_tile_preserving=True),
+    ),
+    ("load_key", e.KindError, lambda b, a: b.pallas.load_key(a.x)),
+    ("load_key", e.KindError, lambda b, a: b.pallas.load_key(a.lens.at[0])),
+    ("load_key", e.ShapeError, lambda b, a: b.pallas.load_key(a.lens)),
+    ("random_bits", e.KindError, lambda b, a: b.pallas.random_bits(a.i, (8, 128))),
+    ("fold_in", e.KindError, lambda b, a: b.pallas.fold_in(_key(b), a.x[...])),
+    ("random_uniform", e.AttributeValueError, lambda b, a: b.pallas.random_uniform(_key(b), (8, 128), minval=0)),
+    ("random_bernoulli", e.AttributeValueError, lambda b, a: b.pallas.random_bernoulli(_key(b), 1, (8, 128))),
+]
+
+
+def _key(b: Builder) -> Any:
+    return b.pallas.load_key(b.alloca((1, 2), u32, "smem"))
+
+
+@pytest.mark.parametrize(("name", "error", "call"), REFUSED, ids=[f"{n}-{i}" for i, (n, _, _) in enumerate(REFUSED)])
+def test_an_idiom_says_what_it_does_not_take(
+    b: Builder, a: Args, raises: Raises, name: str, error: type[e.MosaicError], call: Any
+) -> None:
+    with raises(error, name):
+        call(b, a)
+
+
+def test_the_types_of_results(b: Builder, a: Args) -> None:
+    p, x, half, ints = b.pallas, a.x[...], a.half[...], a.ints[...]
+    assert p.hypot(half, 1).dtype is p.xlogy(half, 2.0).dtype is p.average(half, 1).dtype is bf16
+    assert p.hypot(ints, 1).dtype is p.norm(ints).dtype is p.heaviside(ints, 1).dtype is f32
+    assert p.isposinf(half).dtype is p.allclose(x, 1.0).dtype is p.array_equal(ints, ints).dtype is i1
+    assert p.average(x, 1, ints).dtype is p.deg2rad(ints).dtype is f32
+    assert p.trace(ints).dtype is p.ptp(ints, 0).dtype is i32
+    assert [v.dtype for v in p.divmod(x, ints)] == [f32, f32]
+    assert p.arange(3, 128, 2, u32).dtype is u32
+
+
+def test_a_key_is_folded_without_a_load(b: Builder, a: Args) -> None:
+    key = _key(b)
+    folded = b.pallas.fold_in(b.pallas.fold_in(key, 1), a.i)
+    assert folded.words[0] is not key.words[0]
+    assert b.pallas.random_normal(folded, (8, 128)).shape == (8, 128)

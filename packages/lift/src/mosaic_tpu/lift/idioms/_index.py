@@ -1,0 +1,127 @@
+"""Indices of refs, and views: ``x.at[i, b.pallas.ds(j, 8)]``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mosaic_tpu.lift._code import Text
+from mosaic_tpu.lift._numbers import scalar
+from mosaic_tpu.lift._types import dtype_of, known
+from mosaic_tpu.sim import ir
+
+#: More ways to drop dimensions of size 1 are not tried.
+_WAYS = 6
+#: Views of views of views.
+_DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class Code:
+    """Code over values: of which types, and how it is written of theirs."""
+
+    types: tuple[ir.Type, ...]
+    write: Callable[[Sequence[Text]], str]
+
+
+def of_value(type_: ir.Type) -> Code:
+    """A value itself."""
+    return Code((type_,), lambda xs: xs[0].text)
+
+
+def joined(codes: Sequence[Code], write: Callable[[Sequence[str]], str]) -> Code:
+    """Code over the values of several pieces."""
+
+    def written(xs: Sequence[Text]) -> str:
+        given = iter(xs)
+        return write([c.write([next(given) for _ in c.types]) for c in codes])
+
+    return Code(tuple(t for c in codes for t in c.types), written)
+
+
+def indices(
+    shape: Sequence[int],
+    starts: Sequence[ir.Value],
+    sizes: Sequence[int | ir.Value],
+    dropped: Sequence[int],
+    steps: Sequence[int] = (),
+) -> Code:
+    """What stands between the brackets: for each dimension an index, a slice or a `ds`."""
+    entries = [
+        _entry(whole, start, size, d in dropped, steps[d] if steps else 1)
+        for d, (whole, start, size) in enumerate(zip(shape, starts, sizes, strict=True))
+    ]
+    if not any(e.types for e in entries):
+        texts = [e.write(()) for e in entries]
+        while texts and texts[-1] == ":":
+            texts.pop()
+        return Code((), lambda xs: ", ".join(texts) or "...")
+    return joined(entries, _without_whole_ends)
+
+
+def _without_whole_ends(texts: Sequence[str]) -> str:
+    shown = list(texts)
+    while shown[-1] == ":":
+        shown.pop()
+    return ", ".join(shown)
+
+
+def _entry(whole: int, start: ir.Value, size: int | ir.Value, dropped: bool, step: int) -> Code:
+    literal = scalar(start.definition)
+    source = start
+    if literal is None and start.definition is not None and start.definition.name == "arith.index_cast":
+        source = start.definition.operands[0]
+    first = Code((), lambda xs: literal) if literal is not None else of_value(source.type)
+    if dropped:
+        return first
+    parts = [first]
+    if isinstance(size, ir.Value):
+        parts.append(of_value(size.type))
+    elif literal is not None:
+        begin, end = int(literal), int(literal) + size * step
+        shown = f"{begin or ''}:{'' if end >= whole else end}"
+        return Code((), lambda xs: shown if step == 1 else f"{shown}:{step}")
+    else:
+        parts.append(Code((), lambda xs: str(size)))
+    if step != 1:
+        parts.append(Code((), lambda xs: str(step)))
+    return joined(parts, lambda texts: f"b.pallas.ds({', '.join(texts)})")
+
+
+def drops(sizes: Sequence[int | ir.Value], after: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Which dimensions an index may have dropped, where a shape is left."""
+    count = len(sizes) - len(after)
+    ones = [d for d, size in enumerate(sizes) if not isinstance(size, ir.Value) and size == 1]
+    if count >= 0:
+        yield from itertools.islice(itertools.combinations(ones, count), _WAYS)
+
+
+def views(ref: ir.Value, depth: int = 0) -> Iterator[Code]:
+    """How a ref may have been written: as a view of what it is made of, and as itself."""
+    made = ref.definition
+    if made is not None and depth < _DEEPEST:
+        if made.name == "tpu.memref_reshape":
+            sizes = ", ".join(map(str, ref.type.shape))
+            for source in views(made.operands[0], depth + 1):
+                yield joined([source], lambda texts: f"{_viewed(texts[0])}.reshape({sizes})")
+        elif made.name == "tpu.memref_bitcast" and known(ref.type):
+            for source in views(made.operands[0], depth + 1):
+                yield joined([source], lambda texts: f"{_viewed(texts[0])}.bitcast({dtype_of(ref.type).name})")
+        squeezed = made.name == "tpu.memref_squeeze"
+        sliced = made.operands[0].definition if squeezed else made
+        if sliced is not None and sliced.name == "tpu.memref_slice" and len(sliced.segments()) == 3:
+            (base,), starts, given = sliced.segments()
+            dynamic = iter(given)
+            shape = sliced.results[0].type.shape
+            sizes = [next(dynamic, 0) if s == ir.DYNAMIC else s for s in shape]
+            for dropped in drops(sizes, ref.type.shape):
+                index = indices(base.type.shape, starts, sizes, dropped)
+                for source in views(base, depth + 1):
+                    yield joined([source, index], lambda texts: f"{texts[0]}.at[{texts[1]}]")
+    yield of_value(ref.type)
+
+
+def _viewed(ref: str) -> str:
+    """A view of a ref, which alone has no shape to change."""
+    return ref if ref.endswith((")", "]")) else f"{ref}.at[...]"

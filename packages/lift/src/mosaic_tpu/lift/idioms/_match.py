@@ -1,0 +1,125 @@
+"""Where a module's ops are those of an idiom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mosaic_tpu.lift.idioms._form import PROPOSALS, Form, Types
+from mosaic_tpu.lift.idioms._template import Template, templates
+from mosaic_tpu.sim import ir
+
+
+@dataclass(frozen=True)
+class Match:
+    """Ops that a form emits.
+
+    Attributes:
+        form: the expression.
+        operations: the ops, in order.
+        values: what the expression takes.
+        result: what it comes to.
+    """
+
+    form: Form
+    operations: tuple[ir.Operation, ...]
+    values: tuple[ir.Value, ...]
+    result: ir.Value | None
+
+
+def matches(
+    blocks: Iterable[Sequence[ir.Operation]], refused: frozenset[object], claimed: set[ir.Operation]
+) -> dict[ir.Operation, Match]:
+    """The idioms of a module, by each of their ops: of those that overlap the longest.
+
+    Args:
+        blocks: their ops, in order.
+        refused: keys of forms that are not to be found.
+        claimed: ops that stand for something else.
+    """
+    blocks = list(blocks)
+    types = Types(op for block in blocks for op in block)
+    proposed: list[tuple[int, int, Form]] = []
+    asked: dict[object, Form] = {}
+    for number, block in enumerate(blocks):
+        for place, op in enumerate(block):
+            for propose in PROPOSALS.get(op.name, ()):
+                for form in propose(op, types):
+                    if form.key not in refused:
+                        asked[form.key] = form
+                        proposed.append((number, place, form))
+    known = _templates(asked)
+    found: list[list[tuple[int, Match]]] = [[] for _ in blocks]
+    names = [[op.name for op in block] for block in blocks]
+    for number, place, form in proposed:
+        template = known[form.key]
+        if template is not None:
+            found[number] += _found(form, template, blocks[number], names[number], place)
+    chosen: dict[ir.Operation, Match] = {}
+    for of_block in found:
+        # Stable: of two of one length the form that was proposed first.
+        for _, match in sorted(of_block, key=lambda m: -m[0]):
+            if not any(op in chosen or op in claimed for op in match.operations):
+                chosen.update(dict.fromkeys(match.operations, match))
+    return chosen
+
+
+#: What forms emit, of all modules so far; it depends on nothing else.
+_EMITTED: Final[dict[object, Template | None]] = {}
+_LARGEST: Final = 20_000
+
+
+def forget() -> None:
+    """Forget what forms emit."""
+    _EMITTED.clear()
+
+
+def _templates(asked: dict[object, Form]) -> dict[object, Template | None]:
+    if len(_EMITTED) > _LARGEST:
+        forget()
+    known = {key: _EMITTED[key] for key in asked if key in _EMITTED}
+    new = {key: form for key, form in asked.items() if key not in known}
+    made = dict(zip(new, templates(list(new.values())), strict=True))
+    _EMITTED.update(made)
+    return known | made
+
+
+def _found(
+    form: Form, template: Template, block: Sequence[ir.Operation], names: Sequence[str], place: int
+) -> Iterator[tuple[int, Match]]:
+    """The matches of a template around one op, which may stand anywhere in it."""
+    length = len(template.names)
+    for offset in template.places(names[place]):
+        start = place - offset
+        if start < 0 or names[start : start + length] != template.names:
+            continue
+        match = _unified(form, template, tuple(block[start : start + length]))
+        if match is not None:
+            yield length, match
+            return
+
+
+def _unified(form: Form, template: Template, operations: tuple[ir.Operation, ...]) -> Match | None:
+    bound: dict[ir.Value, ir.Value] = {}
+    for theirs, ours in zip(template.operations, operations, strict=True):
+        if ours.regions or len(theirs.operands) != len(ours.operands):
+            return None
+        if theirs.attributes.raw != ours.attributes.raw:
+            return None
+        if [r.type for r in theirs.results] != [r.type for r in ours.results]:
+            return None
+        for a, b in zip(theirs.operands, ours.operands, strict=True):
+            if bound.setdefault(a, b) is not b or a.type != b.type:
+                return None
+        bound.update(zip(theirs.results, ours.results, strict=True))
+    inside = set(operations)
+    result = None if template.result is None else bound[template.result]
+    for op in operations:
+        for value in op.results:
+            if value is not result and any(user not in inside for user in value.users):
+                return None
+    values = [bound.get(a) for a in template.arguments]
+    if any(v is None or v.definition in inside for v in values):
+        return None
+    return Match(form, operations, tuple(v for v in values if v is not None), result)
