@@ -44,6 +44,21 @@ def _lines(b: Builder) -> dict[str, list[int]]:
     return lines
 
 
+def test_without_locations_no_op_has_a_line() -> None:
+    quiet, told = (Builder("k", locations=on) for on in (False, True))
+    for b in (quiet, told):
+        a = b.declare_args({"x": Ref((8, 128), f32)})
+        a.x[...] = a.x[...] * 2.0
+    texts = [b.finish().module.operation.get_asm(enable_debug_info=True) for b in (quiet, told)]
+    assert [__file__ in text for text in texts] == [False, True]
+    assert quiet.module.operation.get_asm() == told.module.operation.get_asm()
+
+
+def test_locations_are_there_or_not() -> None:
+    with pytest.raises(AttributeValueError, match="locations is 1"):
+        Builder("k", locations=1)  # pyright: ignore
+
+
 def test_an_op_has_its_line(b: Builder, a: Args) -> None:
     b.addi(a.i, a.i)
     first = _line_above()

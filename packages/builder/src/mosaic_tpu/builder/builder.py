@@ -95,6 +95,7 @@ class Builder(
 
     Args:
         name: of the kernel's function: what Pallas takes from the Python function's name.
+        locations: whether each op keeps the line of the kernel that emitted it, for the compiler's messages.
 
     Example:
         >>> from mosaic_tpu.builder import Builder, Ref, Role, f32
@@ -106,8 +107,10 @@ class Builder(
         ...
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, locations: bool = True) -> None:
         self._start()
+        if not self._flag(locations, "Builder", "locations"):
+            self._line = self.types.unknown
         if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
             self.fail(AttributeValueError, "a kernel needs a name", op="Builder", hint='Builder("my_kernel")')
         self.name = sanitize_name(name)
@@ -479,9 +482,10 @@ class Builder(
                 hint="declare results in declare_args",
             )
         if self._root is not None:
-            self._line = self.types.unknown if anonymous else None
+            line = self._line
+            self._line = self.types.unknown if anonymous else line
             self._emit_void("func.return", used)
-            self._line = None
+            self._line = line
             self._root.live = None
         self._ip = NO_BLOCK
         self._finished = True

@@ -82,10 +82,8 @@ def build(source: str) -> MosaicModule:
 def built(run: Any, name: str, *, locations: bool = True) -> MosaicModule:
     """The module that a lifted function builds; without locations in time that is linear in its lines."""
     try:
-        b = Builder(name)
-        if not locations:
-            # Python counts a function's lines from its first one, for each op's location anew.
-            b._line = b.types.unknown
+        # Python counts a function's lines from its first one, for each op's location anew.
+        b = Builder(name, locations=locations)
         run(b)
         return b.finish(anonymous=True)
     except Exception as error:

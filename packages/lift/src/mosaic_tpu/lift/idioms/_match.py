@@ -78,11 +78,12 @@ def forget() -> None:
 def _templates(asked: dict[object, Form]) -> dict[object, Template | None]:
     if len(_EMITTED) > _LARGEST:
         forget()
-    known = {key: _EMITTED[key] for key in asked if key in _EMITTED}
-    new = {key: form for key, form in asked.items() if key not in known}
+    # Another thread may forget at any time.
+    before = _EMITTED.copy()
+    new = {key: form for key, form in asked.items() if key not in before}
     made = dict(zip(new, templates(list(new.values())), strict=True))
     _EMITTED.update(made)
-    return known | made
+    return before | made
 
 
 def _found(

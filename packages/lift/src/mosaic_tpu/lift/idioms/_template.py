@@ -52,8 +52,7 @@ def templates(forms: Sequence[Form]) -> list[Template | None]:
     """What each form emits; ``None`` where the builder refuses it, or it emits nothing."""
     if not forms:
         return []
-    b = Builder("forms")
-    b._line = b.types.unknown
+    b = Builder("forms", locations=False)
     results = [_emit(b, number, form) for number, form in enumerate(forms)]
     try:
         module = ir.read(b.finish(anonymous=True))
