@@ -6,6 +6,7 @@ import doctest
 import inspect
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,11 @@ from conformance.cases.kernels import CASES, KernelCase
 from conformance.conftest import Record
 from conformance.harness import levels
 from conformance.harness.trip import GENERIC, Trip
-from mosaic_tpu import builder
+from mosaic_tpu import aot, builder
 from mosaic_tpu.builder import registry
 from mosaic_tpu.builder.errors import UnsupportedOpError
-from mosaic_tpu.lift import LiftError, NotExactError, build, lift
+from mosaic_tpu.lift import LiftError, NotExactError, SourceError, build, lift
+from mosaic_tpu.lift._compat import stripped, stripped_module, unmarked
 from mosaic_tpu.lift._lift import lifted
 from mosaic_tpu.lift._source import given
 from packages.builder.tests.conftest import declare
@@ -74,6 +76,26 @@ def test_the_newest_version_comes_back(record: Record) -> None:
     same = [trip.add(case.lowered(latest=True)[1].body) for case in by_kernel.values()]
     record("lift round trip", **trip.row("newest version"))
     assert all(same)
+
+
+def test_dumps_of_the_compiler_come_back(tmp_path: Path, record: Record) -> None:
+    """What it writes between its passes, up to those in dialects that jaxlib lacks."""
+    case = next(case for case in CASES if case.id == "matmul-bf16")
+    aot.compile(case.lowered()[0].body, target="v6e", flags={"xla_mosaic_dump_to": str(tmp_path)})
+    read = dict[str, int]()
+    for path in sorted(tmp_path.rglob("*.txt"), key=lambda path: path.name):
+        try:
+            found = lifted(given(str(path)))
+        except SourceError as error:
+            assert "Dialect `" in error.summary  # llo and the like
+            continue
+        source = unmarked(path.read_text())
+        wanted = stripped(source, given(source).version)
+        assert stripped_module(build(found.text), given(source).version) == wanted
+        read[path.stem.rpartition("-dump-")[2]] = found.helped
+    record("lift of dumps", dumps=len(read), ops=sum(read.values()))
+    assert any("original" in name for name in read)
+    assert any("apply-vector-layout" in name for name in read)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

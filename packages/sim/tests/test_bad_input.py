@@ -133,6 +133,9 @@ def test_a_file_that_holds_a_module(tmp_path: Path) -> None:
     file.write_text(COPY)
     np.testing.assert_array_equal(simulate(file, X).outputs[0], X)
     (tmp_path / "kernel.mlirbc").write_bytes(body())
+    other = tmp_path / "0001-mosaic-dump-copy-original.txt"
+    other.write_text(COPY)
+    assert read(str(other)).kernel.name == "copy"
     np.testing.assert_array_equal(simulate(tmp_path / "kernel.mlirbc", X).outputs[0], X * 2)
 
 

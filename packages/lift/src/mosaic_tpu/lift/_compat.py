@@ -11,6 +11,7 @@ name                             if it moves
 from __future__ import annotations
 
 import io
+import re
 from typing import Any, Final, cast
 
 from jaxlib.mlir import ir
@@ -42,6 +43,29 @@ def stripped(data: bytes | str, version: int | None) -> bytes:
                 del attributes[_VERSION]
             _serialize(module.operation, version)
         return _written(module.operation)
+
+
+#: `#tpu.memory_space`, `!tpu.dma_semaphore`.
+_DIALECT: Final = re.compile(r"[#!]([A-Za-z_]\w*)[.<]")
+#: What the compiler marks the kernel's function with, and no stable form takes.
+_MARK: Final = "tpu.main"
+
+
+def unmarked(text: str) -> str:
+    """The text of a module from a dump of the compiler, as it was before the compiler marked the kernel's function.
+
+    Raises:
+        MLIRError: it is no module.
+    """
+    if _MARK not in text:
+        return text
+    context = new_context()
+    with context, ir.Location.unknown():
+        module: Any = ir.Module.parse(text)
+        for function in module.body.operations:
+            if function.operation.name == "func.func" and _MARK in function.operation.attributes:
+                del function.operation.attributes[_MARK]
+        return module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
 
 
 def rewritten(data: bytes | str, version: int | None) -> bytes:
@@ -90,6 +114,30 @@ def _written(operation: Any) -> bytes:
     return buffer.getvalue()
 
 
-def is_registered(context: Any, name: str) -> bool:
-    """Whether the installed jaxlib knows an op."""
-    return bool(context.is_registered_operation(name))
+class Registered:
+    """What the installed jaxlib knows of ops and dialects."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._ops: dict[str, bool] = {}
+        self._dialects: dict[str, bool] = {}
+
+    def op(self, name: str) -> bool:
+        """Whether an op exists."""
+        if name not in self._ops:
+            self._ops[name] = bool(self._context.is_registered_operation(name))
+        return self._ops[name]
+
+    def all_dialects(self, text: str) -> bool:
+        """Whether the dialects exist whose types and attributes a text holds."""
+        return all(map(self._dialect, _DIALECT.findall(text)))
+
+    def _dialect(self, name: str) -> bool:
+        if name not in self._dialects:
+            try:
+                self._context.get_dialect_descriptor(name)
+            except ValueError:
+                self._dialects[name] = False
+            else:
+                self._dialects[name] = True
+        return self._dialects[name]

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def generic_code(w: Writer, op: ir.Operation) -> Call:
     """``b.generic_op("math.exp", x, results=["f32"])``."""
-    unknown = not w.is_registered(op.name)
+    texts = [*op.attributes.raw.values(), *(r.type.text for r in op.results)]
+    unknown = not w.registered.op(op.name) or not all(map(w.registered.all_dialects, texts))
     return Call(
         "b.generic_op",
         String(op.name),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from mosaic_tpu.builder import Builder, MosaicModule
-from mosaic_tpu.lift._compat import MLIRError, is_registered, rewritten, stripped_module
+from mosaic_tpu.lift._compat import MLIRError, Registered, rewritten, stripped_module
 from mosaic_tpu.lift._run import built, function_of, line_of
 from mosaic_tpu.lift._source import Given, given, readable, wanted
 from mosaic_tpu.lift._write import Written, write
@@ -49,15 +49,17 @@ def lift(source: Any, *, style: Style = "ops", kernel: str | int | None = None) 
     """Turn a Mosaic module into Python source that builds it, byte for byte.
 
     Args:
-        source: MLIR text or bytecode in either form, the path of a file with it, a lowered kernel, StableHLO text, or
-            a lowered or exported JAX function with kernels in it.
+        source: MLIR text or bytecode in either form, the path of a file with it or of a compiler's dump
+            (``--xla_mosaic_dump_to``), a lowered kernel, StableHLO text, or a lowered or exported JAX function with
+            kernels in it.
         style: ``"ops"``, one helper of the builder for each op, or ``"idioms"``, where ops that an idiom of `b.pallas`
             emits are written as it, and all others as in ``"ops"``.
         kernel: which kernel of a program, by its name or number, where there are several.
 
     Returns:
         The source: `build` and `run` execute it. It was run once, and gave the module's bytes: those of the body
-        without locations, in the same version of Mosaic's stable form.
+        without locations, in the same version of Mosaic's stable form; of a dump without the compiler's mark
+        ``tpu.main``, which no such form takes.
 
     Raises:
         SourceError: there is no Mosaic module in it, or it is damaged.
@@ -118,7 +120,7 @@ def lifted(found: Given, style: Style = "ops") -> Lifted:
 
 
 def _written(found: Given, choices: Choices, context: Any) -> Written:
-    return write(found, choices, lambda name: is_registered(context, name))
+    return write(found, choices, Registered(context))
 
 
 def _blamed(found: Given, written: Written, bytes_: bytes) -> tuple[ir.Operation | None, BaseException | None]:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from mosaic_tpu.lift._compat import FORWARD_COMPATIBLE_IR_VERSION, MLIRError, stripped
+from mosaic_tpu.lift._compat import FORWARD_COMPATIBLE_IR_VERSION, MLIRError, stripped, unmarked
 from mosaic_tpu.lift.errors import ChoiceError, LiftError, NewerVersionError, SourceError
 from mosaic_tpu.sim import ir
 from mosaic_tpu.sim.errors import InternalError, SimulationError
@@ -103,6 +103,9 @@ def _of_call(call: ir.KernelCall) -> Given:
 
 
 def _of_module(source: Any) -> Given:
+    if isinstance(source, str):
+        with contextlib.suppress(MLIRError):  # the reader says what is wrong
+            source = unmarked(source)
     module = ir.read(source)
     outputs = None
     if isinstance(source, str | bytes):

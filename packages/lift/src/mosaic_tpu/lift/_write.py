@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +12,7 @@ from mosaic_tpu.builder import sanitize_name
 from mosaic_tpu.builder._compat import MODULE_HAS_NAME
 from mosaic_tpu.lift import rules as rules
 from mosaic_tpu.lift._code import WIDTH, Call, Names, Node, String, Text, lines, mapping, string_constant
+from mosaic_tpu.lift._compat import Registered
 from mosaic_tpu.lift._declare import declare
 from mosaic_tpu.lift._generic import attributes_code, types_code
 from mosaic_tpu.lift._kernel import declared
@@ -49,7 +49,7 @@ class Written:
     idiomatic: int
 
 
-def write(given: Given, choices: Choices, is_registered: Callable[[str], bool]) -> Written:
+def write(given: Given, choices: Choices, registered: Registered) -> Written:
     """The source of a module.
 
     Raises:
@@ -58,7 +58,7 @@ def write(given: Given, choices: Choices, is_registered: Callable[[str], bool]) 
     module = given.module
     root = module.operations[0]
     functions = _functions(root)
-    w = Writer(choices, functools.cache(is_registered))
+    w = Writer(choices, registered)
     found = None if choices.functions else declared(module, functions, given.outputs)
     if found is not None and functions[0].name != module.name:
         found = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
 from mosaic_tpu.lift._code import Items, Node, Operator, Shape, Text
+from mosaic_tpu.lift._compat import Registered
 from mosaic_tpu.lift._generic import generic_code
 from mosaic_tpu.lift._names import Namer
 from mosaic_tpu.lift._numbers import Inlined
@@ -75,9 +76,9 @@ class Statement:
 class Writer:
     """Writes functions, one after the other."""
 
-    def __init__(self, choices: Choices, is_registered: Callable[[str], bool]) -> None:
+    def __init__(self, choices: Choices, registered: Registered) -> None:
         self.choices = choices
-        self.is_registered = is_registered
+        self.registered = registered
         self.statements: list[Statement] = []
         self.names = Namer()
         #: How each value is written.

@@ -91,8 +91,7 @@ def contents(source: Any) -> Any:
     """
     if isinstance(source, str) and (wrong := _LONE_SURROGATE.search(source)) is not None:
         raise ModuleFormatError(f"the text holds {wrong[0]!r}, which is no character", op="read")
-    named = isinstance(source, str) and "\n" not in source and source.endswith(_SUFFIXES)
-    if not named and not isinstance(source, os.PathLike):
+    if not isinstance(source, os.PathLike) and not (isinstance(source, str) and _is_name(source)):
         return source
     path = Path(cast("str | os.PathLike[str]", source))
     try:
@@ -104,6 +103,16 @@ def contents(source: Any) -> Any:
         return data if data.startswith(_MAGIC) else data.decode()
     except UnicodeDecodeError:
         raise ModuleFormatError(f"{path} is neither MLIR text nor bytecode", op="read") from None
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text names a file: by how it ends, or since there is one."""
+    if "\n" in text or not text:
+        return False
+    try:
+        return text.endswith(_SUFFIXES) or Path(text).is_file()
+    except (OSError, ValueError):  # longer than a name may be, or with a zero in it
+        return False
 
 
 class LoweredText(str):

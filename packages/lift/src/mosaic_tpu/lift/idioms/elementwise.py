@@ -11,6 +11,7 @@ from mosaic_tpu.builder import registry
 from mosaic_tpu.lift._code import Call, Node, Operator, Text
 from mosaic_tpu.lift._types import dtype_code
 from mosaic_tpu.lift.idioms._form import Form, Part, Types, combined, origins, proposes
+from mosaic_tpu.lift.rules.arith import predicate_of
 from mosaic_tpu.sim import ir
 
 
@@ -53,27 +54,36 @@ _BINARY: Final = {
     ("shrui",): [(_operator(">>"), "shifted"), (_call("shift_right_logical"), "shifted")],
     ("minsi", "minui", "minimumf"): [(_call("minimum"), "least")],
     ("maxsi", "maxui", "maximumf"): [(_call("maximum"), "most")],
-    ("cmpi", "cmpf"): [
-        (_operator("<"), "is_lt"),
-        (_operator("<="), "is_le"),
-        (_operator(">"), "is_gt"),
-        (_operator(">="), "is_ge"),
-        (_method("eq"), "is_eq"),
-        (_method("ne"), "is_ne"),
-    ],
+}
+#: By what a predicate ends in, behind what it says of signs and NaNs.
+_COMPARED: Final = {
+    "lt": _operator("<"),
+    "le": _operator("<="),
+    "gt": _operator(">"),
+    "ge": _operator(">="),
+    "eq": _method("eq"),
+    "ne": _method("ne"),
 }
 
 
 def _binary(op: ir.Operation, types: Types) -> Iterator[Form]:
-    ways = _WAYS[op.name]
+    for write, name in _WAYS[op.name]:
+        for x, y in _operands(op):
+            yield combined((x, y), write, name)
+
+
+def _operands(op: ir.Operation) -> Iterator[tuple[Part, Part]]:
+    """What both operands may have been; not two numbers."""
     lhs, rhs = (list(origins(v)) for v in op.operands)
-    for write, name in ways:
-        for x in lhs:
-            for y in rhs:
-                if x.type is None and (y.type is None or name.startswith("is_")):
-                    continue
-                if x.type is None or x.type.kind != "memref":
-                    yield combined((x, y), write, name)
+    return ((x, y) for x in lhs for y in rhs if x.type is not None or y.type is not None)
+
+
+@proposes("arith.cmpi", "arith.cmpf")
+def _comparisons(op: ir.Operation, types: Types) -> Iterator[Form]:
+    ending = predicate_of(op)[-2:]
+    for x, y in _operands(op) if ending in _COMPARED else ():
+        if x.type is not None:
+            yield combined((x, y), _COMPARED[ending], f"is_{ending}")
 
 
 _WAYS: Final = {f"arith.{name}": ways for names, ways in _BINARY.items() for name in names}
@@ -86,10 +96,8 @@ _OF_TWO: Final = {"math.atan2": (_call("arctan2"), "angle"), "math.powf": (_call
 @proposes(*_OF_TWO)
 def _functions_of_two(op: ir.Operation, types: Types) -> Iterator[Form]:
     write, name = _OF_TWO[op.name]
-    for x in origins(op.operands[0]):
-        for y in origins(op.operands[1]):
-            if x.type is not None or y.type is not None:
-                yield combined((x, y), write, name)
+    for x, y in _operands(op):
+        yield combined((x, y), write, name)
 
 
 @proposes("arith.select")

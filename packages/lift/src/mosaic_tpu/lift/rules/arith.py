@@ -94,17 +94,18 @@ _COMPARED: Final = {
 }
 
 
-def _predicate(op: ir.Operation) -> str:
+def predicate_of(op: ir.Operation) -> str:
+    """How an op compares: ``slt``, ``oeq``; empty if it is unknown."""
     return _PREDICATES[op.name].get(op.attributes.text("predicate"), "")
 
 
 def _sign(op: ir.Operation) -> str | None:
     """The operator or method, if there is one."""
-    return None if op.operands[0].type.element == "i1" else _COMPARED[op.name].get(_predicate(op))
+    return None if op.operands[0].type.element == "i1" else _COMPARED[op.name].get(predicate_of(op))
 
 
 def _named_after_predicate(w: Writer, op: ir.Operation) -> str:
-    name = _predicate(op)
+    name = predicate_of(op)
     return f"is_{name[1:] if len(name) == 3 and name[0] in 'suo' and name not in ('uno', 'ord', 'one') else name}"
 
 
@@ -113,7 +114,7 @@ def _named_after_predicate(w: Writer, op: ir.Operation) -> str:
     "arith.cmpf",
     name=_named_after_predicate,
     attributes=PLAIN | {"predicate": None},
-    when=lambda op: bool(_predicate(op)) and op.operands[0].type == op.operands[1].type,
+    when=lambda op: bool(predicate_of(op)) and op.operands[0].type == op.operands[1].type,
     number="right",
     takes_number=lambda op: _sign(op) is not None,
 )
@@ -121,7 +122,7 @@ def _compare(w: Writer, op: ir.Operation) -> Node:
     lhs, rhs = (w.use(v) for v in op.operands)
     sign = _sign(op)
     if sign is None:
-        return Call(f"b.{op.name.removeprefix('arith.')}", String(_predicate(op)), lhs, rhs)
+        return Call(f"b.{op.name.removeprefix('arith.')}", String(predicate_of(op)), lhs, rhs)
     return Call(f"{lhs.text}.{sign}", rhs) if sign in ("eq", "ne") else Operator(lhs, sign, rhs)
 
 
