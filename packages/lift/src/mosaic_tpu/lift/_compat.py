@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
@@ -22,7 +22,6 @@ from mosaic_tpu.builder._compat import FORWARD_COMPATIBLE_IR_VERSION as FORWARD_
 from mosaic_tpu.sim.ir import names_of, new_context
 
 MLIRError: Final = ir.MLIRError
-_open_ir: Final = cast("Any", ir)
 _VERSION: Final = "stable_mosaic.version"
 
 

@@ -141,14 +141,13 @@ def _blamed(found: Given, written: Written, bytes_: bytes) -> tuple[ir.Operation
 def _first_difference(theirs: ir.Module, module: MosaicModule) -> ir.Operation | None:
     with readable():
         ours = ir.read(module)
-    numbers: dict[ir.Value, int] = {}
     for a, b in zip(theirs.operations, ours.operations, strict=False):
-        if _shown(a, numbers) != _shown(b, numbers):
+        if _shown(a) != _shown(b):
             return a
     return None
 
 
-def _shown(op: ir.Operation, numbers: dict[ir.Value, int]) -> object:
+def _shown(op: ir.Operation) -> object:
     operands = tuple(v.index for v in op.operands)
     blocks = tuple(tuple(a.type for a in r.arguments) for r in op.regions)
     ignored = {k: v for k, v in op.attributes.raw.items() if k != "stable_mosaic.version"}
@@ -158,9 +157,9 @@ def _shown(op: ir.Operation, numbers: dict[ir.Value, int]) -> object:
 def _avoid(choices: Choices, op: ir.Operation | None, written: Written, failures: dict[str, int]) -> bool:
     """Write what failed in a plainer way from now on; false if nothing is left to try."""
     if choices.idioms:
-        match = None if op is None else written.matched.get(op)
-        choices.idioms = match is not None and len(choices.refused) < _REFUSED
-        choices.refused.update(() if match is None else (match.form.key,))
+        refused = None if op is None else written.idiom_of(op)
+        choices.idioms = refused is not None and len(choices.refused) < _REFUSED
+        choices.refused.add(refused)
         return True
     if op is None or op.name in ("func.func", "builtin.module", "func.return"):
         if op is None and not choices.everything:

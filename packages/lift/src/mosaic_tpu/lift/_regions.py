@@ -54,7 +54,7 @@ def _results(w: Writer, op: ir.Operation, bases: Sequence[str], source: str) -> 
         w.line(f"{targets}{source}.results", op=op)
 
 
-def body_of(w: Writer, block: ir.Block, end: str, source: str = "", bases: Sequence[str] = ()) -> None:
+def _body(w: Writer, block: ir.Block, end: str, source: str = "", bases: Sequence[str] = ()) -> None:
     """A block: its arguments, its ops, and the terminator, which goes without saying if it takes nothing."""
     if targets := w.targets(block.arguments, bases, one=False) if source else "":
         w.line(f"{targets}{source}", op=block.owner)
@@ -83,12 +83,12 @@ def _bounds(op: ir.Operation) -> Sequence[ir.Value]:
     return bounds if told or bounds[0].type.element == "index" else bounds[1:]
 
 
-_UNROLL: Final = "tpu.late_unroll"
+UNROLL: Final = "tpu.late_unroll"
 _FACTOR: Final = re.compile(r"\d+ : i32")
 
 
 def _is_for(op: ir.Operation) -> bool:
-    if set(op.attributes.raw) - {_UNROLL} or not _FACTOR.fullmatch(op.attributes.text(_UNROLL, "1 : i32")):
+    if set(op.attributes.raw) - {UNROLL} or not _FACTOR.fullmatch(op.attributes.text(UNROLL, "1 : i32")):
         return False
     return _ends(op, "scf.yield") and len(op.operands) >= 3 and len(op.regions[0].arguments) == len(op.operands) - 2
 
@@ -104,7 +104,7 @@ def _for(w: Writer, op: ir.Operation) -> None:
         w.use(upper),
         *([] if w.inlined.literals.get(step) == "1" else [w.use(step)]),
         init=w.uses(init) if init else None,
-        late_unroll=Text(str(op.attributes.integer(_UNROLL))) if _UNROLL in op.attributes else None,
+        late_unroll=Text(str(op.attributes.integer(UNROLL))) if UNROLL in op.attributes else None,
     )
     loop = w.names.take("loop")
     w.release(op)
@@ -113,7 +113,7 @@ def _for(w: Writer, op: ir.Operation) -> None:
             w.line(f"{w.name(counter, 'i')} = {loop}.iv", op=op)
         if targets := w.targets(carried, bases, one=False):
             w.line(f"{targets}{loop}.carried", op=op)
-        body_of(w, block, f"{loop}.yield_")
+        _body(w, block, f"{loop}.yield_")
     _results(w, op, bases, loop)
     w.names.free(loop)
 
@@ -132,7 +132,7 @@ def _if(w: Writer, op: ir.Operation) -> None:
         spare = w.names.take("branch")
         w.release(op)
         with w.opened(Call("b.if_", condition), spare=spare, op=op):
-            body_of(w, then, "")
+            _body(w, then, "")
         w.helped.append(otherwise.terminator)
         w.names.free(spare)
         return
@@ -142,7 +142,7 @@ def _if(w: Writer, op: ir.Operation) -> None:
     with w.opened(Call("b.if_else", condition, *([] if types is None else [types])), choice, spare=choice, op=op):
         for block, name, end in ((then, "then", "yield_then"), (otherwise, "otherwise", "yield_else")):
             with w.opened(Text(f"{choice}.{name}"), op=op):
-                body_of(w, block, f"{choice}.{end}")
+                _body(w, block, f"{choice}.{end}")
     _results(w, op, ["chosen"] * len(op.results), choice)
     w.names.free(choice)
 
@@ -166,9 +166,9 @@ def _while(w: Writer, op: ir.Operation) -> None:
     w.release(op)
     with w.opened(Call("b.while_", *arguments), loop, spare=loop, op=op):
         with w.opened(Text(f"{loop}.before"), op=op):
-            body_of(w, before, f"{loop}.condition", f"{loop}.before.carried", bases)
+            _body(w, before, f"{loop}.condition", f"{loop}.before.carried", bases)
         with w.opened(Text(f"{loop}.after"), op=op):
-            body_of(w, after, f"{loop}.yield_", f"{loop}.after.carried", later)
+            _body(w, after, f"{loop}.yield_", f"{loop}.after.carried", later)
     _results(w, op, later, loop)
     w.names.free(loop)
 
@@ -184,7 +184,7 @@ def _scope(w: Writer, op: ir.Operation) -> None:
     types = [Items("[", [type_code(r.type) for r in op.results], "]")] if op.results else []
     scope = w.names.take("scope")
     with w.opened(Call("b.region", *types), scope if op.results else "", spare=scope, op=op):
-        body_of(w, op.regions[0], f"{scope}.yield_")
+        _body(w, op.regions[0], f"{scope}.yield_")
     _results(w, op, ["result"] * len(op.results), scope)
     w.names.free(scope)
 
@@ -210,7 +210,7 @@ def _switch(w: Writer, op: ir.Operation) -> None:
         for block, code in zip(op.regions, entered, strict=True):
             case = w.names.take("case")
             with w.opened(Text(code), case if op.results else "", spare=case, op=op):
-                body_of(w, block, f"{case}.yield_")
+                _body(w, block, f"{case}.yield_")
             w.names.free(case)
     _results(w, op, ["chosen"] * len(op.results), switch)
     w.names.free(switch)

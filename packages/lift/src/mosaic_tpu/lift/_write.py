@@ -21,10 +21,9 @@ from mosaic_tpu.lift._source import Given
 from mosaic_tpu.lift._types import Imported
 from mosaic_tpu.lift._writer import Choices, Statement, Writer
 from mosaic_tpu.lift.errors import UnsupportedModuleError
-from mosaic_tpu.lift.idioms import Match
+from mosaic_tpu.lift.idioms import Match, Nested
 from mosaic_tpu.sim import ir
 
-_WORD: Final = re.compile(r"\b[A-Za-z]\w*\b")
 _VERSION: Final = "stable_mosaic.version"
 
 
@@ -38,7 +37,7 @@ class Written:
         helped: ops that helpers write.
         generic: ops in the generic form.
         matched: ops that idioms without regions emit.
-        idiomatic: how many ops any idioms emit.
+        nested: those with regions that idioms emit.
     """
 
     text: str
@@ -46,7 +45,18 @@ class Written:
     helped: list[ir.Operation] = field(repr=False)
     generic: list[ir.Operation] = field(repr=False)
     matched: dict[ir.Operation, Match] = field(repr=False)
-    idiomatic: int
+    nested: dict[ir.Operation, Nested] = field(repr=False)
+
+    @property
+    def idiomatic(self) -> int:
+        """How many ops idioms emit."""
+        return len(self.matched) + sum(len(n.before) + 1 + len(n.after) for n in self.nested.values())
+
+    def idiom_of(self, op: ir.Operation) -> object | None:
+        """By what the idiom that emits an op is refused."""
+        if op in self.matched:
+            return self.matched[op].form.key
+        return next((o for o, n in self.nested.items() if op is o or op in (*n.before, *n.after)), None)
 
 
 def write(given: Given, choices: Choices, registered: Registered) -> Written:
@@ -80,8 +90,7 @@ def write(given: Given, choices: Choices, registered: Registered) -> Written:
         _generic_function(w, function, module.names if function.name == name else ())
     python_name = identifier(name, "kernel")
     head, ops = _assembled(w, given, name, python_name)
-    idiomatic = len(w.matched) + sum(len(n.before) + 1 + len(n.after) for n in w.nested.values())
-    return Written(head, ops, w.helped, w.generic, w.matched, idiomatic)
+    return Written(head, ops, w.helped, w.generic, w.matched, w.nested)
 
 
 def _functions(root: ir.Operation) -> list[ir.Function]:

@@ -29,7 +29,7 @@ class Choices:
 
     Attributes:
         idioms: whether ops that an idiom emits are written as it.
-        refused: forms of idioms that are not written.
+        refused: idioms that are not written: keys of forms, and ops with regions.
         functions: the kernel's function.
         everything: all ops.
         names: ops of these names.
@@ -206,10 +206,11 @@ class Writer:
         if not self.choices.idioms or self.choices.everything:
             return
         blocks = [block.operations for op in function.walk() for block in op.regions]
-        self.nested = {op: found for op, found in nested(blocks).items() if self.typed(op) and all_known(op)}
+        refused = self.choices.refused
+        self.nested = {op: n for op, n in nested(blocks).items() if op not in refused and all_known(op)}
         claimed = {op for found in self.nested.values() for op in (*found.before, *found.after)}
         self.inlined.skipped |= claimed
-        self.matched = matches(blocks, frozenset(self.choices.refused), claimed)
+        self.matched = matches(blocks, frozenset(refused), claimed)
 
     def _idiom(self, match: Match) -> None:
         values = [self.use(v) for v in match.values]

@@ -1,12 +1,14 @@
 """Style ``idioms``: ops that `b.pallas` emits are written as it.
 
 An idiom is known by what it emits: an op proposes expressions that it may have come from, the builder emits each of
-them, and those whose ops stand in the module are written. So there is one place that knows what an idiom emits, the
-idiom.
+them, and those whose ops stand in the module are written. So what an idiom emits is known in one place, the idiom; but
+for branches and loops, of which `_nested` says what stands before and behind them.
 """
 
 from mosaic_tpu.lift.idioms import copies as copies
 from mosaic_tpu.lift.idioms import elementwise as elementwise
+from mosaic_tpu.lift.idioms import functions as functions
+from mosaic_tpu.lift.idioms import others as others
 from mosaic_tpu.lift.idioms import products as products
 from mosaic_tpu.lift.idioms import reductions as reductions
 from mosaic_tpu.lift.idioms import refs as refs

@@ -22,7 +22,7 @@ class Form:
     Attributes:
         types: of the values that it takes.
         write: the expression, of the code of those.
-        name: what its result is called, or as which of the values.
+        name: what its result is called, or the number of the value that it is called after.
         target: what stands before the expression, of the same, where it is stored.
     """
 
@@ -43,20 +43,30 @@ class Form:
         return self.source, tuple(t.text for t in self.types)
 
 
-#: Forms for an op, the ones that say most first, and beside it the types of values that its block works with.
+#: Forms for an op, those that say most first, given what is known of the whole module.
 type Propose = Callable[[ir.Operation, Types], Iterable[Form]]
 
 
 class Types:
     """The types of a module's values, by shape: those that an expression may have started from."""
 
-    def __init__(self, operations: Iterable[ir.Operation]) -> None:
+    def __init__(self, blocks: Iterable[Sequence[ir.Operation]]) -> None:
         found: dict[tuple[str, tuple[int, ...]], dict[ir.Type, None]] = {}
-        for op in operations:
-            for value in (*op.operands, *op.results):
-                type_ = value.type
-                if type_.kind in ("vector", "scalar") and known(type_):
-                    found.setdefault((type_.kind, type_.shape), {})[type_] = None
+        #: The names of scopes, by the ops that stand in them.
+        self.scopes: dict[ir.Operation, str] = {}
+        for block in blocks:
+            names: list[str] = []
+            for op in block:
+                if op.name == "tpu.trace_start":
+                    names.append(op.attributes.string("message"))
+                elif op.name == "tpu.trace_stop":
+                    del names[-1:]
+                elif names:
+                    self.scopes[op] = names[-1]
+                for value in (*op.operands, *op.results):
+                    type_ = value.type
+                    if type_.kind in ("vector", "scalar") and known(type_):
+                        found.setdefault((type_.kind, type_.shape), {})[type_] = None
         self._found = {key: tuple(types) for key, types in found.items()}
 
     def of_shape(self, type_: ir.Type) -> tuple[ir.Type, ...]:

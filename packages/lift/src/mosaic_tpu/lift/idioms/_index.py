@@ -52,19 +52,14 @@ def indices(
         _entry(whole, start, size, d in dropped, steps[d] if steps else 1)
         for d, (whole, start, size) in enumerate(zip(shape, starts, sizes, strict=True))
     ]
-    if not any(e.types for e in entries):
-        texts = [e.write(()) for e in entries]
-        while texts and texts[-1] == ":":
-            texts.pop()
-        return Code((), lambda xs: ", ".join(texts) or "...")
-    return joined(entries, _without_whole_ends)
+    return joined(entries, _listed)
 
 
-def _without_whole_ends(texts: Sequence[str]) -> str:
-    shown = list(texts)
-    while shown[-1] == ":":
+def _listed(entries: Sequence[str]) -> str:
+    shown = list(entries)
+    while shown and shown[-1] == ":":
         shown.pop()
-    return ", ".join(shown)
+    return ", ".join(shown) or "..."
 
 
 def _entry(whole: int, start: ir.Value, size: int | ir.Value, dropped: bool, step: int) -> Code:
@@ -79,14 +74,18 @@ def _entry(whole: int, start: ir.Value, size: int | ir.Value, dropped: bool, ste
     if isinstance(size, ir.Value):
         parts.append(of_value(size.type))
     elif literal is not None:
-        begin, end = int(literal), int(literal) + size * step
-        shown = f"{begin or ''}:{'' if end >= whole else end}"
+        shown = span(int(literal), size * step, whole)
         return Code((), lambda xs: shown if step == 1 else f"{shown}:{step}")
     else:
         parts.append(Code((), lambda xs: str(size)))
     if step != 1:
         parts.append(Code((), lambda xs: str(step)))
     return joined(parts, lambda texts: f"b.pallas.ds({', '.join(texts)})")
+
+
+def span(start: int, size: int, whole: int) -> str:
+    """``2:4`` of a dimension; what goes without saying is left out."""
+    return f"{start or ''}:{start + size if start + size < whole else ''}"
 
 
 def drops(sizes: Sequence[int | ir.Value], after: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mosaic_tpu.lift._types import all_known
 from mosaic_tpu.lift.idioms._form import PROPOSALS, Form, Types
 from mosaic_tpu.lift.idioms._template import Template, templates
 from mosaic_tpu.sim import ir
@@ -39,13 +41,13 @@ def matches(
         claimed: ops that stand for something else.
     """
     blocks = list(blocks)
-    types = Types(op for block in blocks for op in block)
+    types = Types(blocks)
     proposed: list[tuple[int, int, Form]] = []
     asked: dict[object, Form] = {}
     for number, block in enumerate(blocks):
         for place, op in enumerate(block):
-            for propose in PROPOSALS.get(op.name, ()):
-                for form in propose(op, types):
+            for propose in PROPOSALS.get(op.name, ()) if all_known(op) else ():
+                for form in itertools.islice(propose(op, types), _MOST):
                     if form.key not in refused:
                         asked[form.key] = form
                         proposed.append((number, place, form))
@@ -65,6 +67,8 @@ def matches(
     return chosen
 
 
+#: Forms of one op that are tried.
+_MOST: Final = 200
 #: What forms emit, of all modules so far; it depends on nothing else.
 _EMITTED: Final[dict[object, Template | None]] = {}
 _LARGEST: Final = 20_000
@@ -91,7 +95,7 @@ def _found(
 ) -> Iterator[tuple[int, Match]]:
     """The matches of a template around one op, which may stand anywhere in it."""
     length = len(template.names)
-    for offset in template.places(names[place]):
+    for offset in template.places.get(names[place], ()):
         start = place - offset
         if start < 0 or names[start : start + length] != template.names:
             continue
@@ -102,25 +106,23 @@ def _found(
 
 
 def _unified(form: Form, template: Template, operations: tuple[ir.Operation, ...]) -> Match | None:
-    bound: dict[ir.Value, ir.Value] = {}
-    for theirs, ours in zip(template.operations, operations, strict=True):
-        if ours.regions or len(theirs.operands) != len(ours.operands):
+    values: list[ir.Value | None] = [None] * template.arguments
+    for step, op in zip(template.steps, operations, strict=True):
+        if op.regions or step.attributes != op.attributes.raw or len(step.operands) != len(op.operands):
             return None
-        if theirs.attributes.raw != ours.attributes.raw:
+        if [r.type for r in op.results] != list(step.results):
             return None
-        if [r.type for r in theirs.results] != [r.type for r in ours.results]:
-            return None
-        for a, b in zip(theirs.operands, ours.operands, strict=True):
-            if bound.setdefault(a, b) is not b or a.type != b.type:
+        for number, type_, value in zip(step.operands, step.types, op.operands, strict=True):
+            if values[number] is None:
+                values[number] = value
+            if values[number] is not value or type_ != value.type:
                 return None
-        bound.update(zip(theirs.results, ours.results, strict=True))
+        values += op.results
     inside = set(operations)
-    result = None if template.result is None else bound[template.result]
+    result = None if template.result is None else values[template.result]
     for op in operations:
         for value in op.results:
             if value is not result and any(user not in inside for user in value.users):
                 return None
-    values = [bound.get(a) for a in template.arguments]
-    if any(v is None or v.definition in inside for v in values):
-        return None
-    return Match(form, operations, tuple(v for v in values if v is not None), result)
+    arguments = tuple(v for v in values[: template.arguments] if v is not None and v.definition not in inside)
+    return Match(form, operations, arguments, result) if len(arguments) == template.arguments else None

@@ -10,6 +10,7 @@ from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP
 from mosaic_tpu.builder.ops.arith import CMPI
 from mosaic_tpu.lift._code import Call, Items, Node, Text
 from mosaic_tpu.lift._numbers import scalar
+from mosaic_tpu.lift._regions import UNROLL, carried_bases
 from mosaic_tpu.lift._types import known, type_code
 from mosaic_tpu.sim import ir
 
@@ -69,10 +70,6 @@ def _given(w: Writer, value: ir.Value | str) -> Text:
     return Text(value) if isinstance(value, str) else w.use(value)
 
 
-def _list(w: Writer, values: Sequence[ir.Value]) -> Items:
-    return Items("[", [w.use(v) for v in values], "]")
-
-
 def _function(
     w: Writer, name: str, block: ir.Block, bases: Sequence[str], op: ir.Operation, result: int | None = None
 ) -> str:
@@ -85,7 +82,7 @@ def _function(
         if result is not None:
             _return(w, last.operands[result], last)
         elif last.operands:
-            w.line("return ", _list(w, last.operands), op=last)
+            w.line("return ", w.uses(last.operands), op=last)
         w.release(last)
     return taken
 
@@ -148,12 +145,10 @@ def _cond(w: Writer, op: ir.Operation, found: Nested) -> None:
 
 # --- lax.fori_loop ---------------------------------------------------------------------------------------------------
 
-_UNROLL: Final = "tpu.late_unroll"
-
 
 def _loop(block: Sequence[ir.Operation], place: int) -> Nested | None:
     loop = block[place]
-    if not _ends(loop, "scf.yield") or set(loop.attributes.raw) - {_UNROLL} or place < 3:
+    if not _ends(loop, "scf.yield") or set(loop.attributes.raw) - {UNROLL} or place < 3:
         return None
     if loop.regions[0].arguments[0].type.text != "i32" or _forwards(loop.regions[0], loop.regions[0], 1):
         return None
@@ -177,8 +172,8 @@ def _static(block: Sequence[ir.Operation], place: int) -> Nested | None:
     if end.operands != (low.results[0], steps.results[0]) or not _alone(before, (2, 1, 1, 1)):
         return None
     start, count = int(scalar(low) or 0), int(scalar(steps) or 0)
-    factor = loop.attributes.integer(_UNROLL) if _UNROLL in loop.attributes else 1
-    if count < 1 or factor == count or (_UNROLL in loop.attributes and factor < 2):
+    factor = loop.attributes.integer(UNROLL) if UNROLL in loop.attributes else 1
+    if count < 1 or factor == count or (UNROLL in loop.attributes and factor < 2):
         return None
     counts = bool(loop.regions[0].arguments[0].users)
     after = tuple(block[place + 1 : place + 2]) if counts else ()
@@ -224,20 +219,13 @@ def _dynamic(block: Sequence[ir.Operation], place: int) -> Nested | None:
 
 def _fori_loop(w: Writer, op: ir.Operation, found: Nested) -> None:
     init = op.operands[3:]
-    bases = _bases(w, init)
+    bases = carried_bases(w, init)
     bounds = [_given(w, v) for v in found.values]
-    starts = [_list(w, init)] if init else []
+    starts = [w.uses(init)] if init else []
     name = _function(w, "body", op.regions[0], ["i", *bases], op)
     _released(w, op, found)
     more = [Text(found.how)] if found.how else []
     _called(w, op, Call("b.pallas.fori_loop", *bounds, Text(name), *starts, *more), bases, [name])
-
-
-def _bases(w: Writer, values: Sequence[ir.Value]) -> list[str]:
-    """What carried values are called: as what they start with, unless that is a constant."""
-    return [
-        "carry" if v.definition is not None and v.definition.name == "arith.constant" else w.base(v) for v in values
-    ]
 
 
 # --- lax.while_loop --------------------------------------------------------------------------------------------------
@@ -258,8 +246,8 @@ def _while(block: Sequence[ir.Operation], place: int) -> Nested | None:
 
 
 def _while_loop(w: Writer, op: ir.Operation, found: Nested) -> None:
-    bases = _bases(w, op.operands)
-    init = _list(w, op.operands)
+    bases = carried_bases(w, op.operands)
+    init = w.uses(op.operands)
     test = _function(w, "condition", op.regions[0], bases, op, result=0)
     body = _function(w, "body", op.regions[1], bases, op)
     _released(w, op, found)

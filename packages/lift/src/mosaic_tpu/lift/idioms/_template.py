@@ -18,34 +18,42 @@ _NAMES: Final = {name: getattr(builder, name) for name in builder.__all__} | {"m
 
 
 @dataclass(frozen=True)
+class Step:
+    """An op of a form, on values that are counted: first the arguments, then the results, in order."""
+
+    name: str
+    attributes: dict[str, str]
+    operands: tuple[int, ...]
+    types: tuple[ir.Type, ...]
+    results: tuple[ir.Type, ...]
+
+
+@dataclass(frozen=True)
 class Template:
     """The ops of a form.
 
     Attributes:
-        operations: in order.
-        arguments: what it was given.
-        result: what the expression comes to; ``None`` for a statement.
+        steps: in order.
+        arguments: how many values it was given.
+        result: which value the expression comes to; ``None`` for a statement.
     """
 
-    operations: tuple[ir.Operation, ...]
-    arguments: tuple[ir.Value, ...]
-    result: ir.Value | None
+    steps: tuple[Step, ...]
+    arguments: int
+    result: int | None
 
     @cached_property
     def names(self) -> list[str]:
         """Of the ops."""
-        return [op.name for op in self.operations]
-
-    def places(self, name: str) -> list[int]:
-        """Where ops of a name stand."""
-        found = self._places.get(name)
-        if found is None:
-            found = self._places[name] = [n for n, other in enumerate(self.names) if other == name]
-        return found
+        return [step.name for step in self.steps]
 
     @cached_property
-    def _places(self) -> dict[str, list[int]]:
-        return {}
+    def places(self) -> dict[str, list[int]]:
+        """Where the ops of each name stand."""
+        found: dict[str, list[int]] = {}
+        for place, name in enumerate(self.names):
+            found.setdefault(name, []).append(place)
+        return found
 
 
 def templates(forms: Sequence[Form]) -> list[Template | None]:
@@ -73,7 +81,7 @@ def _emit(b: Builder, number: int, form: Form) -> tuple[int, int] | None:
         try:
             exec(form.source, names)
             found = _place(b, names.get("result"), form)
-        except (MosaicError, TypeError, ValueError, ArithmeticError, LookupError):
+        except MosaicError:
             found = None
         b.generic_op("func.return")
     return found
@@ -93,8 +101,17 @@ def _place(b: Builder, result: object, form: Form) -> tuple[int, int] | None:
 
 def _template(function: ir.Operation, result: tuple[int, int] | None) -> Template | None:
     block = function.regions[0]
-    operations = tuple(block.operations[:-1])
+    operations = block.operations[:-1]
     if result is None or not operations or any(op.regions for op in operations):
         return None
+    numbers = {value: number for number, value in enumerate(block.arguments)}
+    steps: list[Step] = []
+    for op in operations:
+        operands = tuple(numbers[v] for v in op.operands)
+        types = tuple(v.type for v in op.operands)
+        steps.append(Step(op.name, op.attributes.raw, operands, types, tuple(r.type for r in op.results)))
+        for value in op.results:
+            numbers[value] = len(numbers)
     place, number = result
-    return Template(operations, tuple(block.arguments), None if place < 0 else operations[place].results[number])
+    found = None if place < 0 else numbers[operations[place].results[number]]
+    return Template(tuple(steps), len(block.arguments), found)

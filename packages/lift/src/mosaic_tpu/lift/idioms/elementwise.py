@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from mosaic_tpu.builder import registry
 from mosaic_tpu.lift._code import Call, Node, Operator, Text
 from mosaic_tpu.lift._types import dtype_code
 from mosaic_tpu.lift.idioms._form import Form, Part, Types, combined, origins, proposes
@@ -140,54 +138,3 @@ def _bitcasts(op: ir.Operation, types: Types) -> Iterator[Form]:
     source, target = op.operands[0].type, op.results[0].type
     yield Form((source,), lambda xs: Call(f"{xs[0].text}.bitcast", dtype_code(target)), 0)
     yield Form((source,), lambda xs: Call("b.pallas.bitcast_convert_type", *xs, dtype_code(target)), 0)
-
-
-# --- functions of one array ------------------------------------------------------------------------------------------
-
-
-def _functions() -> dict[str, list[tuple[str, bool]]]:
-    """By each op that they emit: the idioms of one array, and whether they take an axis."""
-    found: dict[str, list[tuple[str, bool]]] = {}
-    for spec in registry().values():
-        group, _, name = spec.name.rpartition(".")
-        if group != "pallas" or name in ("index",):
-            continue
-        parameters = list(inspect.signature(spec.function).parameters.values())[1:]
-        if spec.function.__annotations__["return"] != "Value" or not parameters:
-            continue
-        if parameters[0].annotation not in ("Value", "Operand") or parameters[0].name != "x":
-            continue
-        needed = [p.name for p in parameters if p.default is p.empty]
-        along = len(parameters) == 2 and parameters[1].name == "axis"
-        if needed == ["x"] and (len(parameters) == 1 or along or parameters[1].kind is not parameters[0].kind):
-            for op in spec.emits:
-                found.setdefault(op, []).append((name, along))
-    return found
-
-
-_OF_ONE: Final = _functions()
-
-
-def _of_one(op: ir.Operation, types: Types) -> Iterator[Form]:
-    for type_ in types.of_shape(op.operands[0].type) if op.operands else ():
-        yield from _of_type(op.name, type_)
-
-
-@lru_cache(maxsize=10_000)
-def _of_type(op: str, type_: ir.Type) -> tuple[Form, ...]:
-    found: list[Form] = []
-    for name, along in _OF_ONE[op]:
-        if not along:
-            found.append(Form((type_,), _call(name), name))
-            continue
-        for axis in range(len(type_.shape)):
-            shown = Text("-1" if axis == len(type_.shape) - 1 else str(axis))
-            found.append(Form((type_,), _along(name, shown), name))
-    return tuple(found)
-
-
-def _along(name: str, axis: Text) -> Callable[[Sequence[Text]], Node]:
-    return lambda xs: Call(f"b.pallas.{name}", *xs, axis)
-
-
-proposes(*(op for op in _OF_ONE if op not in ("arith.constant", "vector.broadcast", "vector.multi_reduction")))(_of_one)

@@ -10,14 +10,12 @@ from mosaic_tpu.lift._types import dtype_code
 from mosaic_tpu.lift.idioms._form import Form, Types, proposes
 from mosaic_tpu.sim import ir
 
-#: An `einsum` emits no more ops before its product.
-_NEAR = 6
 _NUMBERS = re.compile(r"\[([\d, ]*)\]")
 
 
 @proposes("tpu.matmul")
 def _products(op: ir.Operation, types: Types) -> Iterator[Form]:
-    spec = _spec(op)
+    spec = _spec(op, types)
     lhs, rhs = (v.type for v in op.operands[:2])
     out = dtype_code(op.results[0].type)
     found = re.fullmatch(r"#tpu\.contract_precision<(\w+)>", op.attributes.text("precision"))
@@ -50,15 +48,10 @@ def _dims(op: ir.Operation) -> Node | None:
     return Items("(", [contracting, batch], ")")
 
 
-def _spec(op: ir.Operation) -> String | None:
+def _spec(op: ir.Operation, types: Types) -> String | None:
     """The subscripts of the `einsum` that an op may be of: the name of the scope around it."""
-    block = op.parent
-    place = next((n for n, other in enumerate(block.operations) if other is op), 0) if block is not None else 0
-    for other in reversed(block.operations[max(0, place - _NEAR) : place] if block is not None else ()):
-        if other.name == "tpu.trace_start":
-            message = other.attributes.string("message")
-            return String(message) if re.fullmatch(r"[A-Za-z]+,[A-Za-z]+->[A-Za-z]*", message) else None
-    return None
+    name = types.scopes.get(op, "")
+    return String(name) if re.fullmatch(r"[A-Za-z]+,[A-Za-z]+->[A-Za-z]*", name) else None
 
 
 def _einsum(spec: String, how: dict[str, Node | None]) -> Callable[[Sequence[Text]], Node]:

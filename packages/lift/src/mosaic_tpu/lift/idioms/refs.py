@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from mosaic_tpu.lift._code import Text
@@ -79,8 +80,7 @@ def _stores(op: ir.Operation, types: Types) -> Iterator[Form]:
         value, ref, *starts = op.operands
         masks: Sequence[ir.Value] = []
     sizes = value.type.shape
-    made = value.definition
-    for stored in _stored(value, made):
+    for stored in _stored(value):
         for dropped in drops(sizes, stored.shape):
             index = indices(ref.type.shape, starts, sizes, dropped, _steps(op))
             for place in _item(ref, index) if not masks else ():
@@ -109,7 +109,7 @@ def _argument(index: str) -> str:
     """An index as an argument: slices stand between brackets alone."""
     if index == "...":
         return ""
-    entries = index.split(", ")
+    entries = re.split(r", (?![^(]*\))", index)
     shown = [_slice(e) if ":" in e else e for e in entries]
     return f"({', '.join(shown)}{',' if len(shown) == 1 else ''}), "
 
@@ -119,7 +119,9 @@ def _slice(entry: str) -> str:
     return f"slice({parts[1] if parts[0] == 'None' and len(parts) == 2 else ', '.join(parts)})"
 
 
-def _stored(value: ir.Value, made: ir.Operation | None) -> Iterator[ir.Type]:
+def _stored(value: ir.Value) -> Iterator[ir.Type]:
+    """What may have been stored, before dimensions were added to it."""
+    made = value.definition
     if made is not None and made.name == "vector.shape_cast" and made.operands[0].type.kind == "vector":
         yield made.operands[0].type
     yield value.type

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from mosaic_tpu.lift._code import Call, Items, Node, Shape, Text
 from mosaic_tpu.lift._types import dtype_code
 from mosaic_tpu.lift.idioms._form import Form, Types, Write, literal_of, proposes
+from mosaic_tpu.lift.idioms._index import span
 from mosaic_tpu.sim import ir
 
 
@@ -18,7 +19,7 @@ def _broadcasts(op: ir.Operation, types: Types) -> Iterator[Form]:
     literal = literal_of(source)
     if literal is not None:
         for value, name in (("0", "zeros"), ("1", "ones")):
-            if float(_number(literal)) == float(value):
+            if _number(literal) == float(value):
                 yield Form((), lambda xs, name=name: Call(f"b.pallas.{name}", shape, dtype), name)
         yield Form((), lambda xs: Call("b.pallas.full", shape, Text(literal), dtype), "filled")
     made = source.definition
@@ -121,11 +122,6 @@ def _index(shape: Sequence[int], starts: Sequence[int], sizes: Sequence[int], dr
     while len(shown) > 1 and shown[-1] == ":":
         shown.pop()
     return lambda xs: Text(f"{xs[0].text}[{', '.join(shown)}]")
-
-
-def span(start: int, size: int, whole: int) -> str:
-    """``2:4`` of a dimension; what goes without saying is left out."""
-    return f"{start or ''}:{start + size if start + size != whole else ''}"
 
 
 @proposes("tpu.iota")
