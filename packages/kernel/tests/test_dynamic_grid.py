@@ -14,6 +14,8 @@ from jax.experimental.pallas import tpu as pltpu
 
 from mosaic_tpu.builder import Builder, Ref, Role, Scalar, Window, f32, i32
 from mosaic_tpu.kernel import CallExtras, InputError, Kernel, KernelDefinitionError
+from mosaic_tpu.sim.errors import InputError as BadInputError
+from mosaic_tpu.sim.errors import UnwrittenOutputError
 
 type Same = Callable[..., None]
 
@@ -93,12 +95,32 @@ def test_bounds_come_before_scalar_prefetch(same: Same) -> None:
     same(lambda m, n, s, x: kernel(cfg=0, m=m, n=n, s=s, x=x), theirs, N, N, starts, X)
 
 
-def test_the_simulator_runs_as_many_steps() -> None:
+@pytest.mark.parametrize("steps", [8, 3, 1, 0])
+def test_the_simulator_runs_as_many_steps(steps: int) -> None:
     kernel = define(partial_outputs=("y",))
     x = np.ones((ROWS, 128), np.float32)
-    for steps in (8, 3):
-        found = np.asarray(kernel(cfg=0, n=np.int32(steps), x=x))
-        assert (found[: steps * 8] == 2.0).all()
+    report = kernel.simulate(cfg=0, n=np.int32(steps), x=x)
+    assert (report.steps, report.dmas) == (steps, 2 * steps)
+    assert report.unwritten == ({"y": (ROWS - 8 * steps) * 128} if steps < 8 else {})
+    for found in (report.outputs[0], np.asarray(kernel(cfg=0, n=np.int32(steps), x=x))):
+        assert (found[: 8 * steps] == 2.0).all()
+        assert np.isnan(found[8 * steps :]).all()  # the simulator's mark of what nobody wrote
+
+
+def test_windows_beyond_a_bound_are_a_fault_where_the_output_is_whole() -> None:
+    x = np.ones((ROWS, 128), np.float32)
+    assert (np.asarray(define()(cfg=0, n=np.int32(8), x=x)) == 2.0).all()
+    for steps, missing in ((3, 5120), (0, 8192)):
+        with pytest.raises(
+            UnwrittenOutputError, match=f"^tpu.vector_store: {missing} of 8192 elements of the output y"
+        ):
+            define()(cfg=0, n=np.int32(steps), x=x)
+
+
+def test_a_bound_is_not_negative() -> None:
+    x = np.ones((ROWS, 128), np.float32)
+    with pytest.raises(BadInputError, match=r"^body: a bound of the grid is -1\n  hint: give an int32, 0 or more"):
+        define(partial_outputs=("y",))(cfg=0, n=np.int32(-1), x=x)
 
 
 def test_every_bound_is_named(raises: Any) -> None:
@@ -108,9 +130,17 @@ def test_every_bound_is_named(raises: Any) -> None:
         define(inputs=("x",)).lower(0)
 
 
-def test_a_bound_is_a_scalar_of_32_bits(raises: Any) -> None:
-    x = np.ones((ROWS, 128), np.float32)
-    with raises(InputError, "body", "'n' is a int", hint="jnp.asarray(n"):
-        define()(cfg=0, n=8, x=x)
-    with raises(InputError, "body", "'n' is i32[1]", hint="array"):
-        define()(cfg=0, n=np.ones((1,), np.int32), x=x)
+@pytest.mark.parametrize(
+    ("bound", "text", "hint"),
+    [
+        (8, "'n' is a int", "jnp.asarray(n"),
+        (np.int64(8), "'n' is i64[]", "array"),
+        (np.uint32(8), "'n' is u32[]", "array"),
+        (np.float32(8), "'n' is f32[]", "array"),
+        (np.ones((1,), np.int32), "'n' is i32[1]", "array"),
+    ],
+    ids=["int", "i64", "u32", "f32", "array"],
+)
+def test_a_bound_is_a_scalar_of_i32(raises: Any, bound: Any, text: str, hint: str) -> None:
+    with raises(InputError, "body", text, "the config says i32[]", hint=hint):
+        define()(cfg=0, n=bound, x=np.ones((ROWS, 128), np.float32))

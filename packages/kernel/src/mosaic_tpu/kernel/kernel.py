@@ -36,8 +36,8 @@ class Kernel[Config]:
     Args:
         name: of the kernel's function, as Pallas takes it from the Python function.
         config: a frozen dataclass of what the body depends on.
-        inputs: call-site names of the scalar-prefetch and input refs, in the order they are declared; before them, of
-            the bounds of the grid that are ``None``, known at run time only: scalars of i32.
+        inputs: call-site names of what the call takes: first the bounds of the grid, one for each that is declared as
+            ``None`` and so is an i32 scalar of the call; then the scalar-prefetch and input refs as declared.
         outputs: call-site names of the output refs.
         run: builds the body: ``run(b, cfg)``.
         extras: knobs of the call, fixed or derived from the config.
