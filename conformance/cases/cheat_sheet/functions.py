@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import jax
-
 from conformance.cases.cheat_sheet.math import FLOATS, tile
 from conformance.cases.cheat_sheet.pairs import Arg, Pairs, smem, vmem
 from mosaic_tpu.builder import DType, bf16, f16, f32, i8, i16, i32, u32
+from mosaic_tpu.builder._compat import PALLAS_HAS_MULHI
 
 PAIRS = Pairs("functions")
 
@@ -57,7 +56,7 @@ _add("round", FLOATS, "x, 2", "x, 5", "x, -1")
 # --- bits ------------------------------------------------------------------------------------------------------------
 
 _add("bitwise_count", (i32, u32, i16, i8), "x")
-if jax.__version_info__ >= (0, 12):
+if PALLAS_HAS_MULHI:
     _add("mulhi", (i32, u32), "x, y", "x, x", module="lax")
     PAIRS.expression("mulhi-number", "lax.mulhi(x, 3)", "b.pallas.mulhi(x, 3)", x=vmem(i32))
     PAIRS.expression("mulhi-scalars", "lax.mulhi(s, t)", "b.pallas.mulhi(s, t)", s=smem(i32), t=smem(i32))

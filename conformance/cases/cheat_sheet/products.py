@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance.cases.cheat_sheet.elementwise import JAX_NAMES
 from conformance.cases.cheat_sheet.pairs import Pairs, vmem
-from mosaic_tpu.builder import DType, bf16, f8e4m3fn, f8e5m2, f32, i4, i8, i32
+from mosaic_tpu.builder import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i4, i8, i32
 
 PAIRS = Pairs("dot")
 
@@ -50,6 +50,9 @@ for left, right, result in [
     (f32, bf16, None),
     (bf16, f32, f32),
     (bf16, i8, f32),
+    (bf16, f16, None),
+    (f16, bf16, None),
+    (f16, bf16, f32),
 ]:
     theirs, ours = _preferred(result)
     PAIRS.expression(
@@ -59,6 +62,31 @@ for left, right, result in [
         x=vmem(left, (64, 128)),
         y=vmem(right, (128, 128)),
     )
+PAIRS.expression("matmul-bf16-f16", "x @ y", "b.pallas.matmul(x, y)", x=vmem(bf16, (64, 128)), y=vmem(f16, (128, 128)))
+PAIRS.expression(
+    "tensordot-bf16-f16",
+    "jnp.tensordot(x, y, 1)",
+    "b.pallas.tensordot(x, y, 1)",
+    x=vmem(bf16, (64, 128)),
+    y=vmem(f16, (128, 128)),
+)
+PAIRS.expression(
+    "inner-f16-bf16", "jnp.inner(x, y)", "b.pallas.inner(x, y)", x=vmem(f16, (16, 128)), y=vmem(bf16, (16, 128))
+)
+PAIRS.expression(
+    "einsum-bf16-f16",
+    "jnp.einsum('ij,jk->ik', x, y)",
+    "b.pallas.einsum('ij,jk->ik', x, y)",
+    x=vmem(bf16, (64, 128)),
+    y=vmem(f16, (128, 128)),
+)
+PAIRS.expression(
+    "dot-general-bf16-f16",
+    "lax.dot_general(x, y, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32)",
+    "b.pallas.dot_general(x, y, (((1,), (0,)), ((), ())), preferred_element_type=f32)",
+    x=vmem(bf16, (64, 128)),
+    y=vmem(f16, (128, 128)),
+)
 for theirs, ours in (("HIGHEST", "fp32"), ("HIGH", "bf16x3")):
     for dims in ("(((1,), (1,)), ((), ()))", "(((0,), (0,)), ((), ()))"):
         PAIRS.expression(

@@ -190,7 +190,7 @@ def test_some_powers_are_refused(b: Builder, a: Args, raises: Raises) -> None:
         y ** b.lift(2)
     with raises(e.DTypeError, "power", "bool"):
         y**True
-    with raises(e.DTypeError, "integer_pow", "vector<8x128xi32>"):
+    with raises(e.DTypeError, "power", "vector<8x128xi32>"):
         b.pallas.power(x, -1)
 
 
@@ -394,7 +394,7 @@ def test_nothing_contracted_and_scalars_are_refused(b: Builder, a: Args, raises:
     x = b.zeros((128,), f32)
     with raises(e.UnsupportedOpError, "dot_general", "nothing is contracted", hint="b.pallas.sum"):
         b.pallas.dot_general(x, x, (((), ()), ((), ())))
-    with raises(e.UnsupportedOpError, "dot_general", "scalar", hint="b.pallas.sum"):
+    with raises(e.UnsupportedOpError, "dot:", "scalar", hint="b.pallas.sum"):
         b.pallas.dot(x, x)
 
 
@@ -417,14 +417,14 @@ def test_batches_of_matmul_are_the_same(b: Builder, a: Args, raises: Raises) -> 
 def test_limits_of_random_numbers_are_floats(b: Builder, a: Args, raises: Raises) -> None:
     with raises(e.AttributeValueError, "stateful_uniform", hint="float"):
         b.pallas.stateful_uniform((8, 128), minval=0)
-    with raises(e.ShapeError, "prng_random_bits", hint="two dimensions"):
+    with raises(e.ShapeError, "stateful_bits", hint="two dimensions"):
         b.pallas.stateful_bits((128,))
 
 
 def test_seeds_are_i32(b: Builder, a: Args, raises: Raises) -> None:
-    with raises(e.ArityError, "prng_set_seed_32"):
+    with raises(e.ArityError, "prng_seed"):
         b.pallas.prng_seed()
-    with raises(e.DTypeError, "prng_set_seed_32", "f32"):
+    with raises(e.DTypeError, "prng_seed", "f32"):
         b.pallas.prng_seed(b.lift(1.0))
     with raises(e.AttributeValueError, "seed"):
         b.pallas.prng_seed(1.5)  # type: ignore[arg-type]
@@ -457,7 +457,7 @@ def test_a_swap_gives_what_was_there(b: Builder, a: Args, raises: Raises) -> Non
     x = a.x[...]
     assert b.pallas.swap(a.y, x).shape == (8, 128)
     assert b.pallas.swap(a.y, a.x[0], 2).shape == (128,)
-    with raises(e.ShapeError, "store"):
+    with raises(e.ShapeError, "swap"):
         b.pallas.swap(a.y, x, 2)
-    with raises(e.DTypeError, "store"):
+    with raises(e.DTypeError, "swap"):
         b.pallas.swap(a.ints, x)

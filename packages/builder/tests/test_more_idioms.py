@@ -18,21 +18,32 @@ REFUSED: list[tuple[str, type[e.MosaicError], Any]] = [
     ("arange", e.ShapeError, lambda b, a: b.pallas.arange(0, 8, 0)),
     ("arange", e.AttributeValueError, lambda b, a: b.pallas.arange(0.5, 8)),
     ("arange", e.ConcreteValueError, lambda b, a: b.pallas.arange(a.i, 8)),
-    ("iota", e.DTypeError, lambda b, a: b.pallas.arange(0, 8, dtype=f32)),
+    ("arange", e.DTypeError, lambda b, a: b.pallas.arange(0, 8, dtype=f32)),
     ("fmin", e.DTypeError, lambda b, a: b.pallas.fmin(a.ints[...], 1)),
     ("fmax", e.DTypeError, lambda b, a: b.pallas.fmax(a.ints[...], a.ints[...])),
     ("hypot", e.KindError, lambda b, a: b.pallas.hypot(1.0, 2.0)),
     ("hypot", e.DTypeError, lambda b, a: b.pallas.hypot(a.x[...], b.zeros((8, 128), f8e5m2))),
     ("nan_to_num", e.DTypeError, lambda b, a: b.pallas.nan_to_num(b.c_index(1))),
-    ("isfinite", e.DTypeError, lambda b, a: b.pallas.isclose(a.half[...], 1.0)),
+    ("isclose", e.DTypeError, lambda b, a: b.pallas.isclose(a.half[...], 1.0)),
+    ("allclose", e.DTypeError, lambda b, a: b.pallas.allclose(a.half[...], 1.0)),
+    ("allclose", e.KindError, lambda b, a: b.pallas.allclose(b.lift(1.0), 1.0)),
     ("array_equal", e.ShapeError, lambda b, a: b.pallas.array_equal(a.x[...], a.x[0])),
     ("mulhi", e.DTypeError, lambda b, a: b.pallas.mulhi(b.lift_as(1, i8), 2)),
     ("mulhi", e.DTypeError, lambda b, a: b.pallas.mulhi(a.x[...], a.x[...])),
     ("mulhi", e.DTypeError, lambda b, a: b.pallas.mulhi(a.ints[...], b.zeros((8, 128), u32))),
     ("round", e.UnsupportedOpError, lambda b, a: b.pallas.round(b.zeros((8, 128), f16), 2)),
     ("round", e.UnsupportedOpError, lambda b, a: b.pallas.round(a.ints[...], -1)),
-    ("split", e.ShapeError, lambda b, a: b.pallas.glu(a.x[:7, :], 0)),
+    ("glu", e.ShapeError, lambda b, a: b.pallas.glu(a.x[:7, :], 0)),
+    ("glu", e.ArityError, lambda b, a: b.pallas.glu(a.x[...], 2)),
     ("norm", e.UnsupportedOpError, lambda b, a: b.pallas.norm(a.x[...], 3, 1)),
+    ("standardize", e.ArityError, lambda b, a: b.pallas.standardize(a.x[...], 2)),
+    ("trace", e.ArityError, lambda b, a: b.pallas.trace(a.x[...], 0, 1, 1)),
+    ("nanmax", e.ArityError, lambda b, a: b.pallas.nanmax(a.x[...], 2)),
+    ("nanmin", e.DTypeError, lambda b, a: b.pallas.nanmin(a.ints[...])),
+    ("top_k", e.ArityError, lambda b, a: b.pallas.top_k(a.x[0], 2)),
+    ("where", e.DTypeError, lambda b, a: b.pallas.where(a.x[...] < 0, b.c_index(1), 0)),
+    ("reshape", e.ShapeError, lambda b, a: b.pallas.reshape(a.x[...], (3, -1))),
+    ("reshape", e.ShapeError, lambda b, a: b.pallas.reshape(a.i, (2,))),
     ("norm", e.UnsupportedOpError, lambda b, a: b.pallas.norm(a.x[...], math.inf)),
     ("average", e.ShapeError, lambda b, a: b.pallas.average(a.x[...], None, a.x[0])),
     ("trace", e.ShapeError, lambda b, a: b.pallas.trace(a.x[0])),
@@ -40,11 +51,12 @@ REFUSED: list[tuple[str, type[e.MosaicError], Any]] = [
     ("nansum", e.DTypeError, lambda b, a: b.pallas.nansum(a.ints[...])),
     ("max", e.ArityError, lambda b, a: b.pallas.max(a.x[...], 1, where=a.x[...] > 0)),
     ("sum", e.ShapeError, lambda b, a: b.pallas.sum(a.x[0], where=a.x[...] > 0)),
-    ("where", e.DTypeError, lambda b, a: b.pallas.sum(a.x[...], where=a.x[...])),
+    ("sum", e.DTypeError, lambda b, a: b.pallas.sum(a.x[...], where=a.x[...])),
     ("sum", e.ShapeError, lambda b, a: b.pallas.sum(a.x[...], 1, initial=a.x[0])),
     ("sum", e.DTypeError, lambda b, a: b.pallas.sum(a.ints[...], 1, initial=1.5)),
     ("dstack", e.KindError, lambda b, a: b.pallas.dstack([a.i])),
     ("array_split", e.ShapeError, lambda b, a: b.pallas.array_split(a.x[...], 9)),
+    ("array_split", e.ShapeError, lambda b, a: b.pallas.array_split(a.x[...], [3, 3])),
     ("delete", e.AttributeValueError, lambda b, a: b.pallas.delete(a.x[...], 0, 0)),
     ("delete", e.AttributeValueError, lambda b, a: b.pallas.delete(a.x[...], 8, 0)),
     ("diff", e.AttributeValueError, lambda b, a: b.pallas.diff(a.x[...], 8, 0)),
@@ -55,7 +67,13 @@ REFUSED: list[tuple[str, type[e.MosaicError], Any]] = [
     ("jnp_roll", e.AttributeValueError, lambda b, a: b.pallas.jnp_roll(a.x[...], (1, 8), (1, 0))),
     ("tensordot", e.ArityError, lambda b, a: b.pallas.tensordot(a.x[...], a.x[...], ((0, 1), (0,)))),
     ("tensordot", e.ArityError, lambda b, a: b.pallas.tensordot(a.x[...], a.x[...], (2, 0))),
-    ("dot_general", e.UnsupportedOpError, lambda b, a: b.pallas.tensordot(a.x[...], a.x[...], 0)),
+    ("tensordot", e.UnsupportedOpError, lambda b, a: b.pallas.tensordot(a.x[...], a.x[...], 0)),
+    ("tensordot", e.ShapeError, lambda b, a: b.pallas.tensordot(a.x[...], a.half[...], ((0,), (0,)))),
+    ("inner", e.UnsupportedOpError, lambda b, a: b.pallas.inner(a.x[0], a.x[0])),
+    ("matmul", e.ShapeError, lambda b, a: b.pallas.matmul(a.x[...], a.x[...])),
+    ("dot", e.DTypeError, lambda b, a: b.pallas.dot(a.x[...], b.zeros((128, 8), f8e5m2))),
+    ("dot", e.DTypeError, lambda b, a: b.pallas.dot(a.ints[...], b.zeros((128, 8), u32))),
+    ("dot_general", e.DTypeError, lambda b, a: b.pallas.dot_general(a.half[...], _f16(b), (((1,), (1,)), ((), ())))),
     ("einshape", e.AttributeValueError, lambda b, a: b.pallas.einshape("ab", a.x[...])),
     ("einshape", e.AttributeValueError, lambda b, a: b.pallas.einshape("ab->a", a.x[...])),
     ("einshape", e.AttributeValueError, lambda b, a: b.pallas.einshape("a(b->ab", a.x[...])),
@@ -74,8 +92,21 @@ REFUSED: list[tuple[str, type[e.MosaicError], Any]] = [
     ("random_bits", e.KindError, lambda b, a: b.pallas.random_bits(a.i, (8, 128))),
     ("fold_in", e.KindError, lambda b, a: b.pallas.fold_in(_key(b), a.x[...])),
     ("random_uniform", e.AttributeValueError, lambda b, a: b.pallas.random_uniform(_key(b), (8, 128), minval=0)),
+    *[
+        (name, e.ShapeError, lambda b, a, name=name: getattr(b.pallas, name)(_key(b), (8, 0)))
+        for name in ("random_bits", "random_uniform", "random_normal", "random_exponential", "random_laplace")
+    ],
+    ("random_logistic", e.ShapeError, lambda b, a: b.pallas.random_logistic(_key(b), (128,))),
+    ("random_bernoulli", e.ShapeError, lambda b, a: b.pallas.random_bernoulli(_key(b), 0.5, (128,))),
+    ("stateful_uniform", e.ShapeError, lambda b, a: b.pallas.stateful_uniform((8, 0))),
+    ("stateful_normal", e.ShapeError, lambda b, a: b.pallas.stateful_normal((8, 0))),
+    ("stateful_bernoulli", e.ShapeError, lambda b, a: b.pallas.stateful_bernoulli(0.5, (8, 0))),
     ("random_bernoulli", e.AttributeValueError, lambda b, a: b.pallas.random_bernoulli(_key(b), 1, (8, 128))),
 ]
+
+
+def _f16(b: Builder) -> Any:
+    return b.zeros((16, 128), f16)
 
 
 def _key(b: Builder) -> Any:
@@ -86,8 +117,17 @@ def _key(b: Builder) -> Any:
 def test_an_idiom_says_what_it_does_not_take(
     b: Builder, a: Args, raises: Raises, name: str, error: type[e.MosaicError], call: Any
 ) -> None:
-    with raises(error, name):
+    with raises(error, f"{name}: "):
         call(b, a)
+
+
+@pytest.mark.parametrize("spec", ["ab,cd->bd", "aab,cd->bd", "ab,cb->"])
+def test_a_sum_that_pallas_refuses_emits_nothing(b: Builder, a: Args, raises: Raises, spec: str) -> None:
+    operands = [b.zeros((8,) * len(names), f32) for names in spec.split("->")[0].split(",")]
+    before = len(b.current_block.operations)
+    with raises(e.UnsupportedOpError, "einsum: "):
+        b.pallas.einsum(spec, *operands)
+    assert len(b.current_block.operations) == before
 
 
 def test_the_types_of_results(b: Builder, a: Args) -> None:
@@ -99,6 +139,7 @@ def test_the_types_of_results(b: Builder, a: Args) -> None:
     assert p.trace(ints).dtype is p.ptp(ints, 0).dtype is i32
     assert [v.dtype for v in p.divmod(x, ints)] == [f32, f32]
     assert p.arange(3, 128, 2, u32).dtype is u32
+    assert p.inner(half, _f16(b)).dtype is p.dot(_f16(b), p.transpose(half)).dtype is f32
 
 
 def test_a_key_is_folded_without_a_load(b: Builder, a: Args) -> None:

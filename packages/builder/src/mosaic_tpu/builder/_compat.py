@@ -64,6 +64,8 @@ PALLAS_DROPS_IDENTITY_BITCAST: Final = JAXLIB_VERSION >= (0, 12, 0)
 PALLAS_PADS_BY_LESS: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: JAX 0.12 scales the operands of `jnp.hypot` by a power of two; before, it divided by the larger.
 PALLAS_SCALES_HYPOT: Final = JAXLIB_VERSION >= (0, 12, 0)
+#: 0.12 lowers `lax.mulhi`; before, it was not there.
+PALLAS_HAS_MULHI: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 lowers a dynamic fori_loop to one scf.for; before, a main loop and a remainder loop.
 DYNAMIC_FORI_IS_ONE_LOOP: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 divides a device's number without a sign when it looks for its place on a mesh.

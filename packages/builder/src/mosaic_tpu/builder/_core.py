@@ -59,7 +59,7 @@ _NUMBERS: Final = frozenset((int, float, bool))
 class Scope:
     """One open block: where its values live, and where ops go while it is innermost."""
 
-    __slots__ = ("block", "ip", "live", "owner", "parent")
+    __slots__ = ("block", "branch", "ip", "live", "owner", "parent")
 
     def __init__(self, owner: Builder, block: ir.Block, parent: Scope | None) -> None:
         self.owner = owner
@@ -68,6 +68,32 @@ class Scope:
         self.block = block
         self.ip: ir.InsertionPoint = ir.InsertionPoint(block)
         self.parent = parent
+        #: The branch of which this is a side, where an idiom made it.
+        self.branch: Branch | None = None
+
+
+class Branch:
+    """A branch as idioms make it: what JAX has as an array outside of it is its operand, made once for both sides."""
+
+    __slots__ = ("_anchor", "_known", "_scope")
+
+    def __init__(self, anchor: IrOperation, scope: Scope) -> None:
+        #: The op before which Pallas makes the operands.
+        self._anchor = anchor
+        self._scope = scope
+        self._known: dict[tuple[object, ...], Value] = {}
+
+    def operand(self, key: tuple[object, ...], number: Number, info: TypeInfo) -> Value:
+        """The constant before the branch; ``key`` is the array that it is in JAX."""
+        found = self._known.get(key)
+        if found is None:
+            b = self._scope.owner
+            inside, b._ip = b._ip, ir.InsertionPoint(self._anchor)
+            try:
+                found = self._known[key] = Value(b._raw_constant(number, info), info, self._scope)
+            finally:
+                b._ip = inside
+        return found
 
 
 class Core:

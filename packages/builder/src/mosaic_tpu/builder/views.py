@@ -112,19 +112,15 @@ class Bitcast:
 type Transform = Index | Reshape | Bitcast
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class Place:
     """Where an index was written: its static ints are arrays of that block, in JAX, which inner blocks take over.
 
     Attributes:
         scope: the open block at that time.
-        constants: those that inner blocks took over, by the op they stand in and their dimension.
     """
 
-    __slots__ = ("constants", "scope")
-
-    def __init__(self, scope: BlockScope) -> None:
-        self.scope = scope
-        self.constants: list[tuple[object, int, Value]] = []
+    scope: BlockScope
 
 
 class RefView:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, ShapeError
-from mosaic_tpu.builder.pallas._promotion import STRICT, beside, promoted
+from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, MosaicError, ShapeError
+from mosaic_tpu.builder.pallas._promotion import ADOPTING, STRICT, beside, promoted
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
@@ -41,12 +41,19 @@ class Idioms:
         self._b = builder
 
     @contextmanager
-    def _one_line(self) -> Generator[None]:
-        """Ops of an idiom that emits many: the kernel's line is looked up once for all."""
+    def _one_line(self, op: str | None = None) -> Generator[None]:
+        """Ops of an idiom made of others: the kernel's line is looked up once for all, and errors name the idiom.
+
+        Args:
+            op: the idiom; of what runs a function of the kernel none, since that is told of its own ops.
+        """
         b = self._b
         outer, b._line = b._line, b._loc()
         try:
             yield
+        except MosaicError as error:
+            error.op = op or error.op
+            raise
         finally:
             b._line = outer
 
@@ -90,9 +97,9 @@ class Idioms:
     def _const(self, value: Number, dtype: DType) -> Value:
         return self._b._constant(value, self._b.types.scalar(self._b._data_type(dtype, "arith.constant")))
 
-    def _own_number(self, value: Number) -> Value:
-        """A number at a jit boundary: its own JAX dtype (int → i32, float → f32), not its neighbour's."""
-        return self._b.lift(value)
+    def _own(self, value: Operand) -> Value:
+        """A value; or a number at a jit boundary: its own JAX dtype (int → i32, float → f32), not its neighbour's."""
+        return value if isinstance(value, Value) else self._b.lift(value)
 
     def _pair(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
         """Both operands as values of one type: `_bcast` of Pallas's lowering, after jnp's rank promotion."""
@@ -103,11 +110,11 @@ class Idioms:
             if type(y) is Value:
                 if y._info is info and y._scope.live is b and not info.is_ref:
                     return x, y
-            elif type(y) in _PLAIN[info.dtype.kind] and not info.is_ref:
+            elif type(y) in ADOPTING[info.dtype.kind] and not info.is_ref:
                 return x, self._splat(y, info)  # pyright: ignore[reportArgumentType]
         elif type(y) is Value and y._scope.live is b:
             info = y._info
-            if type(x) in _PLAIN[info.dtype.kind] and not info.is_ref:
+            if type(x) in ADOPTING[info.dtype.kind] and not info.is_ref:
                 return self._splat(x, info), y  # pyright: ignore[reportArgumentType]
         return self._any_pair(x, y, op)
 
@@ -123,8 +130,7 @@ class Idioms:
         if isinstance(x, Value) and isinstance(y, Value):
             if x._info is y._info:
                 return x, y
-            x, y = self._promote(x, y, op)
-            x, y = self._rank(x, y.rank), self._rank(y, x.rank)
+            x, y = self._ranks(*self._promote(x, y, op))
         elif isinstance(x, Value):
             x, y = self._beside(x, y, op)
         elif isinstance(y, Value):
@@ -181,6 +187,15 @@ class Idioms:
             return x
         return self._b.shape_cast(x, (1,) * (rank - x.rank) + x.shape)
 
+    def _ranks(self, x: Value, y: Value) -> tuple[Value, Value]:
+        """Both of the higher rank."""
+        return self._rank(x, y.rank), self._rank(y, x.rank)
+
+    def _kept(self, reduced: Value, shape: Sequence[int], axes: Sequence[int] | None) -> Value:
+        """A reduction of a vector of some shape, with the reduced dimensions once more, of size 1."""
+        kept = tuple(1 if axes is None or d in axes else s for d, s in enumerate(shape))
+        return self._b.shape_cast(reduced, kept) if reduced.rank else self._b.broadcast_to(reduced, kept)
+
     def _broadcast_pair(self, x: Value, y: Value, op: str) -> tuple[Value, Value]:
         if x._info.shape == y._info.shape:
             return x, y
@@ -215,15 +230,3 @@ class Idioms:
                     )
                 out[d] = max(out[d], s)
         return tuple(out)
-
-
-#: Python numbers that adopt the type of the operand beside them, by the kind of that type.
-_PLAIN: Final[dict[str, tuple[type, ...]]] = {
-    "float": (int, float),
-    "int": (int,),
-    "uint": (int,),
-    "index": (int,),
-    "bool": (),
-    "semaphore": (),
-    "opaque": (),
-}

@@ -11,6 +11,16 @@ from mosaic_tpu.builder.dtypes import DType
 
 #: Of lax, or made of it: they promote nothing.
 STRICT: Final = frozenset({"div", "rem", "neg", "shift_right_logical", "shift_right_arithmetic", "mulhi"})
+#: Python numbers that adopt the type of the operand beside them, by the kind of that type.
+ADOPTING: Final[dict[str, tuple[type, ...]]] = {
+    "float": (int, float),
+    "int": (int,),
+    "uint": (int,),
+    "index": (int,),
+    "bool": (),
+    "semaphore": (),
+    "opaque": (),
+}
 _WIDE_FLOATS: Final = frozenset({dt.bf16, dt.f16, dt.f32})
 _SIGNED: Final = {8: dt.i16, 16: dt.i32, 32: dt.i32}
 
@@ -43,6 +53,8 @@ def beside(dtype: DType, number: object) -> DType | None:
 
     A NumPy scalar has a type of its own. ``None`` where JAX promotes neither to the other.
     """
+    if type(number) in ADOPTING[dtype.kind]:
+        return dtype
     if isinstance(number, np.generic):
         return promoted(dtype, dt.as_dtype(number.dtype))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     if isinstance(number, float) and dtype.is_int:

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import IrOperation, ir
+from mosaic_tpu.builder._compat import IrOperation
+from mosaic_tpu.builder._core import Branch
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.pallas.debug import TRACE_LEVEL
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
-
-_TRACE_LEVEL: Final = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Staging:
         self._named = named
         self._wanted: list[str] = []
         self._open: list[str] = []
-        self._branches: list[_Branch] = []
+        self._branches: list[Branch] = []
 
     # --- arithmetic ---------------------------------------------------------------------------------------------------
 
@@ -71,7 +71,8 @@ class Staging:
         if isinstance(number, Value):
             return number
         if isinstance(number, Literal) and number.depth < len(self._branches):
-            return self._branches[number.depth].operand(self.b, number)
+            info = self.b.types.scalar(number.dtype)
+            return self._branches[number.depth].operand((number,), number.number, info)
         kind, plain = (number.dtype, number.number) if isinstance(number, Literal) else (dtype, number)
         return self.b._constant(plain, self.b.types.scalar(kind))
 
@@ -168,11 +169,10 @@ class Staging:
             return
         given = self.value(condition, dt.i1)
         self.sync()
-        predicate = self.b.pallas._predicate(given, "when")
-        comparison: IrOperation = predicate.ir.owner
-        self._branches.append(_Branch(comparison.operands[1].owner))
+        made, branch = self.b.pallas._if(given, "when")
+        self._branches.append(branch)
         try:
-            with self.b.if_(predicate), self.block():
+            with made, self.block():
                 body()
         finally:
             self._branches.pop()
@@ -208,7 +208,7 @@ class Staging:
         for _ in self._open[shared:]:
             self.b.trace_stop()
         for name in self._wanted[shared:]:
-            self.b.trace_start(_TRACE_LEVEL, name)
+            self.b.trace_start(TRACE_LEVEL, name)
         self._open = list(self._wanted)
 
     def lazily[R](self, run: Callable[[], R]) -> R:
@@ -228,26 +228,6 @@ class Staging:
         for constant in _operands_first(emitted):
             constant.move_before(spans[0])
         return result
-
-
-class _Branch:
-    """A branch that is being built, and the arrays from outside that are its operands."""
-
-    def __init__(self, anchor: IrOperation) -> None:
-        self._anchor = anchor.operation
-        self._known: dict[int, tuple[Literal, Value]] = {}
-
-    def operand(self, b: Builder, literal: Literal) -> Value:
-        """The constant before the branch."""
-        found = self._known.get(id(literal))
-        if found is None:
-            inside, b._ip = b._ip, ir.InsertionPoint(self._anchor)
-            try:
-                value = b._constant(literal.number, b.types.scalar(literal.dtype))
-            finally:
-                b._ip = inside
-            found = self._known[id(literal)] = literal, value
-        return found[1]
 
 
 #: Ops whose lowering makes the constants among their operands itself.

@@ -10,7 +10,7 @@ from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import DTypeError
+from mosaic_tpu.builder.errors import DTypeError, ShapeError
 from mosaic_tpu.builder.pallas.choices import ChoiceIdioms
 from mosaic_tpu.builder.pallas.math import MathIdioms
 from mosaic_tpu.builder.pallas.reductions import Axis, ReductionIdioms
@@ -43,7 +43,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.relu6(a.x[...]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("relu6"):
             return self.minimum(self.maximum(self._float_value(x, "relu6"), 0.0), 6.0)
 
     @idiom("jax.nn.leaky_relu(x)", "arith.cmpf", "arith.select", group="activations", traits=("elementwise", "pure"))
@@ -59,8 +59,8 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             (8, 128)
         """
         x = self._float_value(x, "leaky_relu")
-        with self._one_line():
-            slope = None if negative_slope is None else self._own_constant(negative_slope, x.dtype, "leaky_relu")
+        with self._one_line("leaky_relu"):
+            slope = None if negative_slope is None else self._own(negative_slope)
             positive = self.ge(x, 0)
             below = self.mul(0.01 if slope is None else self.astype(slope, x.dtype), x)
             return self._b.select(positive, x, below)
@@ -73,7 +73,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.silu(a.x[...]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("silu"):
             return self.mul(x, self.sigmoid(x))
 
     @idiom("jax.nn.gelu(x)", "math.tanh", "arith.mulf", group="activations", traits=("elementwise", "pure"))
@@ -104,7 +104,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.hard_sigmoid(a.x[...]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("hard_sigmoid"):
             return self.true_divide(self.relu6(self.add(self._float_value(x, "hard_sigmoid"), 3.0)), 6.0)
 
     @idiom("jax.nn.hard_silu(x)", "arith.addf", "arith.maximumf", "arith.mulf", group="activations")
@@ -115,7 +115,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.hard_silu(a.x[...]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("hard_silu"):
             return self.mul(x, self.hard_sigmoid(x))
 
     @idiom("jax.nn.hard_tanh(x)", "arith.cmpf", "arith.select", group="activations", traits=("elementwise", "pure"))
@@ -127,7 +127,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             (8, 128)
         """
         self._value(x, "hard_tanh")
-        with self._one_line():
+        with self._one_line("hard_tanh"):
             above, below = self.gt(x, 1), self.lt(x, -1)
             return self.where(above, 1, self.where(below, -1, x))
 
@@ -140,7 +140,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             (8, 128)
         """
         x = self._float_value(x, "sparse_plus")
-        with self._one_line():
+        with self._one_line("sparse_plus"):
             below, above = self.le(x, -1.0), self.ge(x, 1.0)
             between = self.true_divide(self.integer_pow(self.add(x, 1.0), 2), 4)
             return self.where(below, 0.0, self.where(above, x, between))
@@ -154,7 +154,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             (8, 128)
         """
         x = self._float_value(x, "sparse_sigmoid")
-        with self._one_line():
+        with self._one_line("sparse_sigmoid"):
             return self.mul(0.5, self.clip(self.add(x, 1.0), 0.0, 2.0))
 
     # --- and others ---------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             (8, 128)
         """
         x = self._float_value(x, "soft_sign")
-        with self._one_line():
+        with self._one_line("soft_sign"):
             return self.true_divide(x, self.add(self._b.abs(x), 1))
 
     @idiom("jax.nn.squareplus(x)", "math.sqrt", "arith.divf", group="activations", traits=("elementwise", "pure"))
@@ -184,8 +184,8 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             (8, 128)
         """
         x = self._float_value(x, "squareplus")
-        with self._one_line():
-            given = None if b is None else self._own_number(b)
+        with self._one_line("squareplus"):
+            given = None if b is None else self._own(b)
             squares = self.square(x)
             more = 4 if given is None else self.astype(given, x.dtype)
             return self.true_divide(self.add(x, self.sqrt(self.add(squares, more))), 2)
@@ -198,7 +198,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.mish(a.x[...]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("mish"):
             return self.mul(x, self.tanh(self.softplus(x)))
 
     @idiom("jax.nn.glu(x, axis)", "vector.extract_strided_slice", "tpu.logistic", group="activations")
@@ -209,8 +209,14 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.glu(a.x[...], 0).shape
             (4, 128)
         """
+        self._b._use_vector(x, "glu")
         self._float_value(x, "glu")
-        with self._one_line():
+        (at,) = self._axes(axis, x.rank, "glu", x)
+        if x.shape[at] % 2:
+            self._b.fail(
+                ShapeError, f"{x.shape[at]} elements have no half", op="glu", operands=[x], hint="an even size"
+            )
+        with self._one_line("glu"):
             first, second = self._b.pallas.split(x, 2, axis)
             return self.mul(first, self.sigmoid(second))
 
@@ -224,8 +230,9 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.logaddexp(a.x[...], a.x[...]).shape
             (8, 128)
         """
-        first, second = self._inexact_values(x, y, "logaddexp")
-        return self._b._inlined("logaddexp", (first, second), self._logaddexp)[0]
+        with self._one_line("logaddexp"):
+            first, second = self._inexact_values(x, y, "logaddexp")
+            return self._b._inlined("logaddexp", (first, second), self._logaddexp)[0]
 
     def _logaddexp(self, x: Value, y: Value) -> list[Value]:
         largest = self.maximum(x, y)
@@ -256,7 +263,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             (8, 128)
         """
         x = self._float_value(x, "log_sigmoid")
-        with self._one_line():
+        with self._one_line("log_sigmoid"):
             return self.neg(self.softplus(self.neg(x)))
 
     # --- soft maximum -------------------------------------------------------------------------------------------------
@@ -269,7 +276,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.softmax(a.x[...]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("softmax"):
             exponentials = self.exp(self._shifted(x, axis, "softmax"))
             return self.true_divide(exponentials, self.sum(exponentials, axis, keepdims=True))
 
@@ -281,24 +288,19 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.log_softmax(a.x[...]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("log_softmax"):
             shifted = self._shifted(x, axis, "log_softmax")
             return self.sub(shifted, self.log(self.sum(self.exp(shifted), axis, keepdims=True)))
 
-    def _shifted(self, x: Value, axis: int | tuple[int, ...], op: str) -> Value:
+    def _shifted(self, x: Value, axis: Axis, op: str) -> Value:
         """``x`` less its maximum, which JAX starts from minus infinity once more."""
         self._b._use_vector(x, op)
         self._float_value(x, op)
-        return self.sub(x, self._kept(self._from_infinity(self.max(x, axis)), x, axis, op))
+        axes = None if axis is None else self._axes(axis, x.rank, op, x)
+        return self.sub(x, self._kept(self._from_infinity(self.max(x, axes)), x.shape, axes))
 
     def _from_infinity(self, largest: Value) -> Value:
         return self.maximum(-math.inf, largest)
-
-    def _kept(self, reduced: Value, x: Value, axis: Axis, op: str) -> Value:
-        """The reduced dimensions once more, of size 1."""
-        axes = tuple(range(x.rank)) if axis is None else self._axes(axis, x.rank, op, x)
-        shape = tuple(1 if d in axes else s for d, s in enumerate(x.shape))
-        return self._b.shape_cast(reduced, shape) if reduced.rank else self._b.broadcast_to(reduced, shape)
 
     @idiom("jax.nn.logsumexp(x, axis)", "math.exp", "math.log", "tpu.weird", group="activations")
     def logsumexp(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
@@ -314,13 +316,14 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
         self._b._use_vector(x, "logsumexp")
         if x.dtype is not dt.f32:
             self._b.fail(DTypeError, f"logsumexp of {x.dtype}", op="logsumexp", operands=[x], hint="cast to f32 first")
-        with self._one_line():
-            largest = self._from_infinity(self.max(x, axis))
+        axes = None if axis is None else self._axes(axis, x.rank, "logsumexp", x)
+        with self._one_line("logsumexp"):
+            largest = self._from_infinity(self.max(x, axes))
             if keepdims:
-                largest = self._kept(largest, x, axis, "logsumexp")
+                largest = self._kept(largest, x.shape, axes)
             largest = self.where(self.isfinite(largest), largest, 0.0)
-            wide = largest if keepdims else self._kept(largest, x, axis, "logsumexp")
-            total = self.sum(self.exp(self.sub(x, wide)), axis, keepdims=keepdims)
+            wide = largest if keepdims else self._kept(largest, x.shape, axes)
+            total = self.sum(self.exp(self.sub(x, wide)), axes, keepdims=keepdims)
             return self.add(self.log(self.abs(total)), wide if keepdims else largest)
 
     @idiom("jax.nn.one_hot(x, n)", "tpu.iota", "arith.cmpi", "arith.extui", group="activations")
@@ -342,7 +345,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             self._b.fail(DTypeError, f"one_hot of {x.dtype}", op="one_hot", operands=[x], hint="i32 indices")
         size = self._b._int(num_classes, "one_hot", "number of classes")
         (at,) = self._axes(axis, x.rank + 1, "one_hot", x)
-        with self._one_line():
+        with self._one_line("one_hot"):
             column = self._b.pallas.expand_dims(x, at)
             counted = tuple(size if d == at else 1 for d in range(x.rank + 1))
             found = self.eq(column, self._b.iota(counted, dt.i32, (at,)))

@@ -24,7 +24,7 @@ class ArrangementIdioms(MovementIdioms):
             (8, 128, 2)
         """
         self._b._use_all(xs, "dstack")
-        with self._one_line():
+        with self._one_line("dstack"):
             deep = [self._with_rank_3(self._vector(x, "dstack")) for x in xs]
             return self.concatenate(deep, 2)
 
@@ -42,7 +42,7 @@ class ArrangementIdioms(MovementIdioms):
             (8, 129)
         """
         self._b._use_all(xs, "column_stack")
-        with self._one_line():
+        with self._one_line("column_stack"):
             columns = [
                 self.transpose(self.expand_dims(x, 0)) if self._vector(x, "column_stack").rank == 1 else x for x in xs
             ]
@@ -52,6 +52,9 @@ class ArrangementIdioms(MovementIdioms):
     def array_split(self, x: Value, sections: int | Sequence[int], axis: int = 0) -> tuple[Value, ...]:
         """`jnp.array_split`: as `split`, into parts whose sizes may differ by one.
 
+        Raises:
+            ShapeError: a part would have no element.
+
         Example:
             >>> [part.shape for part in b.pallas.array_split(a.x[...], 3)]
             [(3, 128), (3, 128), (2, 128)]
@@ -59,13 +62,14 @@ class ArrangementIdioms(MovementIdioms):
         b = self._b
         b._use_vector(x, "array_split")
         (at,) = self._axes(axis, x.rank, "array_split", x)
-        if not isinstance(sections, int):
-            return self.split(x, sections, axis)
-        size = x.shape[at]
-        if not 1 <= sections <= size:
-            b.fail(ShapeError, f"{size} elements in {sections} parts", op="array_split", operands=[x], hint="fewer")
-        small, larger = divmod(size, sections)
-        return self.split(x, [n * small + min(n, larger) for n in range(1, sections)], axis)
+        with self._one_line("array_split"):
+            if not isinstance(sections, int):
+                return self.split(x, sections, axis)
+            size = x.shape[at]
+            if not 1 <= sections <= size:
+                b.fail(ShapeError, f"{size} elements in {sections} parts", op="array_split", operands=[x], hint="fewer")
+            small, larger = divmod(size, sections)
+            return self.split(x, [n * small + min(n, larger) for n in range(1, sections)], axis)
 
     @idiom("jnp.delete(x, i, axis)", "vector.extract_strided_slice", "tpu.concatenate", group="movement")
     def delete(self, x: Value, index: int, axis: int) -> Value:
@@ -86,7 +90,7 @@ class ArrangementIdioms(MovementIdioms):
         if not 0 < place % size < size - 1 or not -size <= place < size:
             hint = "neither the first nor the last: x[1:]"
             b.fail(AttributeValueError, f"element {index} of {size}", op="delete", operands=[x], hint=hint)
-        with self._one_line():
+        with self._one_line("delete"):
             before = self._part(x, at, 0, place % size)
             return b.concatenate([before, self._part(x, at, place % size + 1, size - place % size - 1)], at)
 
@@ -95,6 +99,9 @@ class ArrangementIdioms(MovementIdioms):
     @idiom("jnp.diff(x, n, axis)", "vector.extract_strided_slice", "arith.subf", "arith.subi", group="movement")
     def diff(self, x: Value, n: int = 1, axis: int = -1) -> Value:
         """`jnp.diff`: each element less the one before it, ``n`` times.
+
+        Raises:
+            AttributeValueError: as many differences as there are elements, or more.
 
         Example:
             >>> b.pallas.diff(a.x[...], axis=0).shape
@@ -107,7 +114,7 @@ class ArrangementIdioms(MovementIdioms):
         if not 0 <= times < x.shape[at]:
             hint = "fewer than there are elements"
             b.fail(AttributeValueError, f"{n} differences", op="diff", operands=[x], hint=hint)
-        with self._one_line():
+        with self._one_line("diff"):
             for _ in range(times):
                 size = x.shape[at] - 1
                 later = self._part(x, at, 1, size)
@@ -123,6 +130,10 @@ class ArrangementIdioms(MovementIdioms):
             sparse: leave the other dimensions at size 1.
             indexing: ``"xy"``, where the first two change places, or ``"ij"``.
 
+        Raises:
+            ShapeError: a vector of another rank.
+            AttributeValueError: another ``indexing``, or no vector.
+
         Example:
             >>> [grid.shape for grid in b.pallas.meshgrid(a.x[0], a.x[0, :8])]
             [(8, 128), (8, 128)]
@@ -136,7 +147,7 @@ class ArrangementIdioms(MovementIdioms):
         if indexing == "xy" and len(xs) > 1:
             order[:2] = 1, 0
         sizes = [xs[n].shape[0] for n in order]
-        with self._one_line():
+        with self._one_line("meshgrid"):
             grids: dict[int, Value] = {}
             for axis, n in enumerate(order):
                 shape = [s if axis == d or not sparse else 1 for d, s in enumerate(sizes)]
@@ -151,7 +162,7 @@ class ArrangementIdioms(MovementIdioms):
             >>> b.pallas.kron(a.x[:2, :2], a.x[...]).shape
             (16, 256)
         """
-        with self._one_line():
+        with self._one_line("kron"):
             x, y = self._promote(self._vector(x, "kron"), self._vector(y, "kron"), "kron")
             if x.rank < y.rank:
                 x = self.expand_dims(x, range(y.rank - x.rank))
@@ -164,6 +175,9 @@ class ArrangementIdioms(MovementIdioms):
     @idiom("jnp.rollaxis(x, axis, start)", "tpu.transpose", group="movement")
     def rollaxis(self, x: Value, axis: int, start: int = 0) -> Value:
         """`jnp.rollaxis`: one dimension moved before another.
+
+        Raises:
+            ArityError: the dimension, or the place, is not there.
 
         Example:
             >>> b.pallas.rollaxis(a.cube[...], 2).shape

@@ -40,7 +40,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         """
         self._b._use_vector(x, "norm")
         axes = None if axis is None else self._axes(axis, x.rank, "norm", x)
-        with self._one_line():
+        with self._one_line("norm"):
             x = self._inexact(x, "norm")
             if ord is None or (ord == 2 and (x.rank if axes is None else len(axes)) == 1):
                 return self.sqrt(self.sum(self.mul(x, x), axes, keepdims=keepdims))
@@ -71,8 +71,8 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         """
         self._b._use_vector(x, "standardize")
         self._float_value(x, "standardize")
-        with self._one_line():
-            given = None if epsilon is None else self._own_number(epsilon)
+        with self._one_line("standardize"):
+            given = None if epsilon is None else self._own(epsilon)
             mean = self.mean(x, axis, keepdims=True)
             variance = self.sub(self.mean(self.square(x), axis, keepdims=True), self.square(mean))
             variance = self.clip(variance, 0)
@@ -92,15 +92,19 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
             weights: of the shape of ``x``, or of rank 1 along the one axis.
             keepdims: keep reduced axes with size 1.
 
+        Raises:
+            ShapeError: the weights do not fit.
+            DTypeError: JAX promotes neither of both types to the other.
+
         Example:
             >>> b.pallas.average(a.x[...], 1, a.x[...]).shape, b.pallas.average(a.x[...], 1, a.x[0]).shape
             ((8,), (8,))
         """
         self._b._use_vector(x, "average")
-        if weights is None:
-            return self.mean(x, axis, keepdims=keepdims)
-        self._b._use_vector(weights, "average")
-        with self._one_line():
+        with self._one_line("average"):
+            if weights is None:
+                return self.mean(x, axis, keepdims=keepdims)
+            self._b._use_vector(weights, "average")
             dtype = self._inexact_type(x, weights, "average")
             x, weights = self.astype(x, dtype), self.astype(weights, dtype)
             if weights.shape != x.shape:
@@ -123,7 +127,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
             >>> b.pallas.ptp(a.x[...], 1).shape
             (8,)
         """
-        with self._one_line():
+        with self._one_line("ptp"):
             largest = self.max(x, axis, keepdims=keepdims)
             return self.sub(largest, self.min(x, axis, keepdims=keepdims))
 
@@ -137,6 +141,10 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
             axis1: where its rows are.
             axis2: where its columns are.
 
+        Raises:
+            ShapeError: a vector of rank 1.
+            ArityError: the axes are not two of the vector.
+
         Example:
             >>> b.pallas.trace(a.x[...]).shape
             ()
@@ -144,9 +152,10 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         self._b._use_vector(x, "trace")
         if x.rank < 2:
             self._b.fail(ShapeError, "a vector of rank 1 has no diagonal", op="trace", operands=[x], hint="rank 2")
-        with self._one_line():
-            given = 0 if offset is None else self._own_number(self._b._int(offset, "trace", "offset"))
-            x = self.moveaxis(x, (axis1, axis2), (-2, -1))
+        axes = self._axes((axis1, axis2), x.rank, "trace", x)
+        with self._one_line("trace"):
+            given = 0 if offset is None else self._own(self._b._int(offset, "trace", "offset"))
+            x = self.moveaxis(x, axes, (-2, -1))
             diagonal = self._diagonal((x.shape[-2], x.shape[-1]), given)
             return self.sum(self.where(diagonal, x, self.zeros_like(x)), (-2, -1))
 
@@ -162,17 +171,23 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
     def nansum(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
         """`jnp.nansum` of floats: `sum`, with 0 for NaN.
 
+        Raises:
+            DTypeError: of integers, which are never NaN.
+
         Example:
             >>> b.pallas.nansum(a.x[...], 1).shape
             (8,)
         """
         self._b._use_vector(x, "nansum")
-        with self._one_line():
+        with self._one_line("nansum"):
             return self.sum(self._past_nan(x, 0.0, "nansum"), axis, keepdims=keepdims)
 
     @idiom("jnp.nanmean(x, axis)", "arith.select", "vector.multi_reduction", "arith.divf", group="averages")
     def nanmean(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
         """`jnp.nanmean` of floats: the mean of what is not NaN.
+
+        Raises:
+            DTypeError: of integers, which are never NaN.
 
         Example:
             >>> b.pallas.nanmean(a.x[...], 1).shape
@@ -180,7 +195,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         """
         self._b._use_vector(x, "nanmean")
         axes = None if axis is None else self._axes(axis, x.rank, "nanmean", x)
-        with self._one_line():
+        with self._one_line("nanmean"):
             count = self.sum(self.logical_not(self.ne(x, x)), axes, keepdims=keepdims, dtype=x.dtype)
             total = self.sum(self._past_nan(x, 0.0, "nanmean"), axes, keepdims=keepdims, dtype=x.dtype)
             return self.div(total, count)
@@ -188,6 +203,9 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
     @idiom("jnp.nanmax(x, axis)", "arith.select", "vector.multi_reduction", group="averages")
     def nanmax(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
         """`jnp.nanmax` of floats: the largest that is not NaN, NaN where all are.
+
+        Raises:
+            DTypeError: of integers, which are never NaN.
 
         Example:
             >>> b.pallas.nanmax(a.x[...], 1).shape
@@ -199,6 +217,9 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
     def nanmin(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
         """`jnp.nanmin` of floats: the smallest that is not NaN, NaN where all are.
 
+        Raises:
+            DTypeError: of integers, which are never NaN.
+
         Example:
             >>> b.pallas.nanmin(a.x[...], 1).shape
             (8,)
@@ -208,7 +229,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
     def _nan_extreme(self, name: str, x: Value, axis: Axis, keepdims: bool) -> Value:
         self._b._use_vector(x, name)
         reduce, lowest = (self.max, -math.inf) if name == "nanmax" else (self.min, math.inf)
-        with self._one_line():
+        with self._one_line(name):
             found = reduce(self._past_nan(x, lowest, name), axis, keepdims=keepdims)
             nothing = self.all(self.ne(x, x), axis, keepdims=keepdims)
             return self.where(nothing, self._const(math.nan, x.dtype), found)
@@ -227,7 +248,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
             (128, 128)
         """
         self._b._use_vector(x, "diag")
-        with self._one_line():
+        with self._one_line("diag"):
             if x.rank == 1:
                 self._const(0, x.dtype)  # of the padding, which is none
                 diagonal = self._diagonal((x.shape[0], x.shape[0]), 0)
@@ -237,4 +258,4 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
                 self._b.fail(ShapeError, "a square matrix is needed", op="diag", operands=[x], hint="x[:n, :n]")
             ones = self.astype(self._diagonal(x.shape, 0), x.dtype)
             self._const(0, dt.i32)  # where the diagonal starts
-            return self._reduce("diag", self.mul(ones, x), 0, False, ("add", "add"), (0, 0.0))
+            return self._reduce("diag", self.mul(ones, x), 0, False, "add")

@@ -90,7 +90,7 @@ class BitIdioms(ElementwiseIdioms):
             u8
         """
         self._b._use_vector(x, "bitwise_count")
-        with self._one_line():
+        with self._one_line("bitwise_count"):
             x = self._integers(x, "bitwise_count")
             size = x if x.dtype.is_unsigned else self._b.abs(x)
             return self.astype(self.population_count(size), dt.u8)
@@ -98,6 +98,9 @@ class BitIdioms(ElementwiseIdioms):
     @idiom("lax.mulhi(x, y)", "arith.mulsi_extended", "arith.mului_extended", group="bits")
     def mulhi(self, x: Operand, y: Operand) -> Value:
         """`lax.mulhi`: the high half of the product of integers of 32 bits, in 64. Pallas has it since JAX 0.12.
+
+        Raises:
+            DTypeError: of other types than i32 and u32, or of two types.
 
         Example:
             >>> b.pallas.mulhi(a.ints[...], a.ints[...]).dtype
@@ -130,7 +133,7 @@ class BitIdioms(ElementwiseIdioms):
         self._value(x, "signbit")
         if not x.dtype.is_float or x.dtype.bits not in _INTEGERS:
             self._b.fail(DTypeError, f"signbit of {x.dtype}", op="signbit", operands=[x], hint="f32 or bf16")
-        with self._one_line():
+        with self._one_line("signbit"):
             bits = self._bits(x, _INTEGERS[x.dtype.bits], "signbit")
             return self.astype(self.right_shift(bits, x.dtype.bits - 1), dt.i1)
 
@@ -143,11 +146,11 @@ class BitIdioms(ElementwiseIdioms):
             f32
         """
         self._value(x, "copysign")
-        with self._one_line():
+        with self._one_line("copysign"):
             dtype = self._inexact_type(x, y, "copysign")
             first = self.astype(x, dtype)
-            second = self.astype(y if isinstance(y, Value) else self._own_number(y), dtype)
-            first, second = self._rank(first, second.rank), self._rank(second, first.rank)
+            second = self.astype(self._own(y), dtype)
+            first, second = self._ranks(first, second)
             negative = self.signbit(second)
             below = self.neg(self._b.abs(first))
             return self.where(negative, below, self._b.abs(first))

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
-from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, ShapeError
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
@@ -39,9 +36,8 @@ class ChoiceIdioms(ElementwiseIdioms):
         if not given:
             self._b.fail(ArityError, "no limit", op="clip", operands=[x], hint="give min, max or both")
         self._check("clip", *given)
-        with self._one_line():
-            low = None if min is None else min if isinstance(min, Value) else self._own_number(min)
-            high = None if max is None else max if isinstance(max, Value) else self._own_number(max)
+        with self._one_line("clip"):
+            low, high = (None if limit is None else self._own(limit) for limit in (min, max))
             if low is not None and min is not None:
                 dtype = self._common(x, min, "clip")
                 x = self.maximum(self.astype(low, dtype), self.astype(x, dtype))
@@ -49,18 +45,6 @@ class ChoiceIdioms(ElementwiseIdioms):
                 dtype = self._common(x, max, "clip")
                 x = self.minimum(self.astype(high, dtype), self.astype(x, dtype))
             return x
-
-    def _own_constant(self, value: Operand, like: DType, op: str) -> Value:
-        """An argument of a jitted function: a number is a constant of its own type, a value has ``like``'s."""
-        if isinstance(value, Value):
-            found = value
-        elif isinstance(value, np.generic):
-            found = self._const(*self._b._number(value, like))
-        else:
-            return self._own_number(value)
-        if found.dtype is not like:
-            self._b.fail(DTypeError, f"{found.dtype} beside {like}", op=op, operands=[found], hint="cast it first")
-        return found
 
     @idiom("lax.clamp(min, x, max)", "arith.maximumf", "arith.minimumf", "arith.maxsi", group="choices")
     def clamp(self, min: Operand, x: Value, max: Operand) -> Value:
@@ -72,7 +56,7 @@ class ChoiceIdioms(ElementwiseIdioms):
         """
         self._value(x, "clamp")
         self._check("clamp", min, max)
-        with self._one_line():
+        with self._one_line("clamp"):
             low, high = (v if isinstance(v, Value) else self._const(*self._b._number(v, x.dtype)) for v in (min, max))
             for limit in (low, high):
                 self._check_dtypes(x, limit, "clamp")
@@ -100,19 +84,19 @@ class ChoiceIdioms(ElementwiseIdioms):
             self._value(case, "select_n")
         if which.dtype not in (dt.i1, dt.i32):
             self._b.fail(DTypeError, f"which is {which.dtype}", op="select_n", operands=[which], hint="i1 or i32")
-        condition = which if which.dtype is dt.i1 else self.ne(which, 0)
-        return self._b.select(condition, cases[1], cases[0])
+        with self._one_line("select_n"):
+            condition = which if which.dtype is dt.i1 else self.ne(which, 0)
+            return self._b.select(condition, cases[1], cases[0])
 
     # --- booleans ---------------------------------------------------------------------------------------------------
 
     def _logical(self, name: str, op: str, x: Operand, y: Operand) -> Value:
         self._check(name, x, y)
         if isinstance(x, Value) and isinstance(y, Value):
-            x, y = self._promote(x, y, name)
-            x, y = self._rank(x, y.rank), self._rank(y, x.rank)
+            x, y = self._ranks(*self._promote(x, y, name))
         elif not isinstance(x, bool) and not isinstance(y, bool):
             self._b.fail(KindError, "a number beside a value", op=name, operands=[x, y], hint="True or False")
-        with self._one_line():
+        with self._one_line(name):
             first = self._truth(x, name)
             return self._arithmetic(name, first, self._truth(y, name), op, None, None)
 

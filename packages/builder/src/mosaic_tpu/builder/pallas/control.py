@@ -9,12 +9,13 @@ import numpy as np
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import IrOperation
+from mosaic_tpu.builder._core import Branch
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, YieldTypeError
-from mosaic_tpu.builder.ops.scf import TypeLike
+from mosaic_tpu.builder.ops.scf import If, IfElse, TypeLike
 from mosaic_tpu.builder.pallas import _loops
 from mosaic_tpu.builder.pallas._base import Idioms, Scope
 
@@ -24,15 +25,30 @@ type Carry = tuple[Value, ...]
 class ControlIdioms(Idioms):
     """Structured control flow."""
 
-    def _predicate(self, condition: Value, op: str) -> Value:
-        """``i1 → i32 → != 0``: the branch index of `lax.cond`."""
+    def _predicate(self, condition: Value, op: str) -> tuple[Value, Branch]:
+        """``i1 → i32 → != 0``: the branch index of `lax.cond`, and what holds the operands of both branches."""
         self._value(condition, op)
         if condition.dtype is not dt.i1 or condition.is_shaped:
             self._b.fail(
                 DTypeError, "the condition must be an i1 scalar", op=op, operands=[condition], hint="compare first"
             )
-        index = self._b.extui(condition, dt.i32)
-        return self._b.cmpi("ne", index, self._const(0, dt.i32))
+        return self._is_not_0(self._b.extui(condition, dt.i32))
+
+    def _is_not_0(self, index: Value) -> tuple[Value, Branch]:
+        b = self._b
+        zero = self._const(0, dt.i32)
+        return b.cmpi("ne", index, zero), Branch(_maker(zero), b._scope)
+
+    def _if(self, condition: Value, op: str) -> tuple[If, Branch]:
+        predicate, branch = self._predicate(condition, op)
+        made = self._b.if_(predicate)
+        made._then._scope.branch = branch
+        return made, branch
+
+    def _if_else(self, predicate: Value, branch: Branch, results: Sequence[TypeLike]) -> IfElse:
+        made = self._b.if_else(predicate, results)
+        made.then._scope.branch = made.otherwise._scope.branch = branch
+        return made
 
     @idiom("@pl.when(cond)", "arith.extui", "arith.cmpi", "scf.if", group="control", traits=("region",))
     def when(self, condition: Value) -> Scope:
@@ -49,7 +65,7 @@ class ControlIdioms(Idioms):
 
     @contextmanager
     def _when(self, condition: Value) -> Generator[None]:
-        with self._b.if_(self._predicate(condition, "when")):
+        with self._if(condition, "when")[0]:
             yield
 
     @idiom(
@@ -69,7 +85,7 @@ class ControlIdioms(Idioms):
             i32
         """
         self._callable("cond", on_true, on_false)
-        with self._b.if_else(self._predicate(condition, "cond"), results) as choice:
+        with self._if_else(*self._predicate(condition, "cond"), results) as choice:
             with choice.then:
                 choice.yield_then(*(on_true() or ()))
             with choice.otherwise:
@@ -124,7 +140,7 @@ class ControlIdioms(Idioms):
 
     def _switch(self, index: Value, branches: list[Callable[[], Carry | None]], results: Sequence[TypeLike]) -> Carry:
         b = self._b
-        with b.if_else(b.cmpi("ne", index, self._const(0, dt.i32)), results) as choice:
+        with self._if_else(*self._is_not_0(index), results) as choice:
             with choice.then:
                 if len(branches) > 2:
                     rest = b.subi(index, self._const(1, dt.i32))
@@ -137,7 +153,7 @@ class ControlIdioms(Idioms):
 
     def _init(self, init: Sequence[Operand]) -> list[Value]:
         self._b._sequence(init, "carry")
-        return [v if isinstance(v, Value) else self._own_number(v) for v in init]
+        return [self._own(v) for v in init]
 
     @idiom("lax.while_loop(cond, body, init)", "scf.while", group="control", traits=("region",))
     def while_loop(
@@ -201,7 +217,7 @@ class ControlIdioms(Idioms):
         b._sequence(init, "carry")
         b._use_all([v for v in init if isinstance(v, Value)], "carry")
         infos = [v._info if isinstance(v, Value) else b.types.scalar(self._own_dtype(v)) for v in init]
-        return [lambda v=v: v if isinstance(v, Value) else self._own_number(v) for v in init], infos
+        return [lambda v=v: self._own(v) for v in init], infos
 
     def _own_dtype(self, number: Number) -> DType:
         if isinstance(number, np.generic):

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from string import Formatter
+from typing import Final
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError
 from mosaic_tpu.builder.pallas._base import Idioms, Scope
+
+#: Of the spans that Pallas makes of named scopes.
+TRACE_LEVEL: Final = 10
 
 
 class DebugIdioms(Idioms):
@@ -93,7 +97,7 @@ class DebugIdioms(Idioms):
         if text[-1]:
             b.fail(AttributeValueError, f"the text {fmt!r}", op="debug_print", hint="end it with {}")
         (value,) = values
-        with self._one_line(), b.region():
+        with self._one_line("debug_print"), b.region():
             ref = b.alloca(value.shape, value.dtype)
             zero = b._raw_constant(0, b.types.index)
             b._emit_void("vector.store", [value._ir, ref._ir, *[zero] * value.rank])
@@ -111,7 +115,7 @@ class DebugIdioms(Idioms):
 
     @contextmanager
     def _span(self, name: str) -> Generator[None]:
-        self._b.trace_start(10, name)
+        self._b.trace_start(TRACE_LEVEL, name)
         yield
         self._b.trace_stop()
 

@@ -62,7 +62,8 @@ class DivisionIdioms(ElementwiseIdioms):
         if first.dtype.is_unsigned:
             return self.div(first, second)
         if first.dtype.is_float:
-            return self._b._inlined("floor_divide", (first, second), self._float_floor_divide)[0]
+            with self._one_line("floor_divide"):
+                return self._b._inlined("floor_divide", (first, second), self._float_floor_divide)[0]
         return self._b._inlined("floor_divide", (first, second), self._signed_floor_divide)[0]
 
     def _float_floor_divide(self, first: Value, second: Value) -> Sequence[Value]:
@@ -108,12 +109,12 @@ class DivisionIdioms(ElementwiseIdioms):
         """
         self._check("fmod", x, y)
         common = self._common(x, y, "fmod")
-        if common.is_float or common is dt.i1:
+        if not common.is_int or common is dt.i1:
             return self.rem(*self._at_jit(x, y, "fmod"))
         first, second = self._jit_operand(x, common), self._jit_operand(y, common)
         second = self.where(self.eq(second, 0), self._const(1, second.dtype), second)  # before it is converted
         first, second = self.astype(first, common), self.astype(second, common)
-        return self.rem(self._rank(first, second.rank), self._rank(second, first.rank))
+        return self.rem(*self._ranks(first, second))
 
     @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))
     def cdiv(self, x: Value, n: int) -> Value:

@@ -265,7 +265,7 @@ class DmaIdioms(RefIdioms):
             >>> b.pallas.sync_copy(a.hbm, a.x)
         """
         src, dst = (self._pinned(self._view(v, "sync_copy")) for v in (source, target))
-        with self._one_line(), self._b.region():
+        with self._one_line("sync_copy"), self._b.region():
             copy = AsyncCopy(self._b, src, dst, RefView(self._b.sem_alloc("dma")))
             copy.start()
             copy.wait()

@@ -69,7 +69,7 @@ class EinshapeIdioms(MovementIdioms):
         """
         self._b._use_vector(x, "einshape")
         found = self._equation(equation, x, sizes)
-        with self._one_line():
+        with self._one_line("einshape"):
             outer = _outer_sizes(found, x) if found.steps > 1 else None
             if outer is not None:
                 return self._tiles_moved(found, x, outer)

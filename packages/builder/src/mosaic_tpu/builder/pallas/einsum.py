@@ -72,15 +72,14 @@ class EinsumIdioms(DotIdioms, ReductionIdioms, MovementIdioms):
         if names == [out] and operands[0].dtype is dtype:
             return operands[0]
         named = [_Named(value, text) for value, text in zip(operands, names, strict=True)]
-        with self._one_line():
-            b.trace_start(10, spec)
+        if len(named) == 2:
+            self._check_product(named[0], named[1], out)
+        with self._one_line("einsum"), b.pallas.named_scope(spec):
             if len(named) == 1:
                 found = self._one(named[0], out, dtype)
             else:
                 found = self._two(named[0], named[1], out, dtype, precision)
-            result = self.astype(self._ordered(found, out), dtype)
-            b.trace_stop()
-        return result
+            return self.astype(self._ordered(found, out), dtype)
 
     def _spec(self, spec: str, operands: Sequence[Value]) -> tuple[list[str], str]:
         """The letters of each operand, and those of the result."""
@@ -132,7 +131,7 @@ class EinsumIdioms(DotIdioms, ReductionIdioms, MovementIdioms):
 
     def _sum_of(self, x: Value, axes: Sequence[int], dtype: DType) -> Value:
         wide = x if promoted(x.dtype, dtype) is x.dtype else self.astype(x, dtype)
-        return self._reduce("einsum", wide, axes, False, ("add", "add"), (0, 0.0))
+        return self._reduce("einsum", wide, axes, False, "add")
 
     def _diagonals(self, x: _Named, counts: Counter[str], kept: str, dtype: DType) -> _Named:
         """Where a letter stands twice, zeros off the diagonal, and a sum."""
@@ -160,7 +159,7 @@ class EinsumIdioms(DotIdioms, ReductionIdioms, MovementIdioms):
 
     def _two(self, x: _Named, y: _Named, out: str, dtype: DType, precision: Precision | str | None) -> _Named:
         # JAX prepares the second operand first.
-        y, x = self._unstretched(y, x), x
+        y = self._unstretched(y, x)
         x = self._unstretched(x, y)
         y = self._alone(y, x.names, out, dtype)
         x = self._alone(x, y.names, out, dtype)
@@ -179,16 +178,19 @@ class EinsumIdioms(DotIdioms, ReductionIdioms, MovementIdioms):
             for v in (first, second)
         ]
         dims = ((places[0][0], places[1][0]), (places[0][1], places[1][1]))
-        if not contracted:
-            self._b.fail(
-                UnsupportedOpError,
-                "nothing is contracted",
-                op="einsum",
-                operands=[x.value, y.value],
-                hint="multiply the operands: x[:, None] * y[None, :]",
-            )
         product = self.dot_general(first.value, second.value, dims, preferred_element_type=dtype, precision=precision)
         return _Named(product, "".join(batch) + rest)
+
+    def _check_product(self, x: _Named, y: _Named, out: str) -> None:
+        """Refuse what Pallas does not lower, before anything is emitted."""
+        shared = {name for name in x.names if name in y.names and (x.size(name) == 1) == (y.size(name) == 1)}
+        operands = [x.value, y.value]
+        if not shared - set(out):
+            hint = "multiply the operands: x[:, None] * y[None, :]"
+            self._b.fail(UnsupportedOpError, "nothing is contracted", op="einsum", operands=operands, hint=hint)
+        if not out:
+            hint = "multiply the operands, and b.pallas.sum what is left"
+            self._b.fail(UnsupportedOpError, "the product is a scalar", op="einsum", operands=operands, hint=hint)
 
     def _unstretched(self, x: _Named, other: _Named) -> _Named:
         """Without dimensions of size 1 that the other operand has larger."""

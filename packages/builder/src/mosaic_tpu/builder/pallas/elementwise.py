@@ -89,22 +89,27 @@ class ElementwiseIdioms(Idioms):
         """The floats that jnp computes in: f32 of integers."""
         self._check(op, x, y)
         common = self._common(x, y, op)
+        if not (common.is_int or common.is_float):
+            self._b.fail(DTypeError, f"does not take {common}", op=op, operands=[x, y], hint="numbers only")
         return common if common.is_float else dt.f32
 
     def _inexact_pair(self, x: Operand, y: Operand, op: str) -> tuple[Operand, Operand]:
         """Values as the floats that jnp computes in; numbers as they are."""
-        dtype = self._inexact_type(x, y, op)
+        return self._converted(x, y, self._inexact_type(x, y, op))
+
+    def _converted(self, x: Operand, y: Operand, dtype: DType) -> tuple[Operand, Operand]:
         first = self.astype(x, dtype) if isinstance(x, Value) else x
         return first, self.astype(y, dtype) if isinstance(y, Value) else y
 
     def _inexact_values(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
         """The same, then numbers as constants of that type, and ranks alike."""
         dtype = self._inexact_type(x, y, op)
-        first, second = self._inexact_pair(x, y, op)
         first, second = (
-            v if isinstance(v, Value) else self._const(self._b._number(v, dtype)[0], dtype) for v in (first, second)
+            v if isinstance(v, Value) else self._const(self._b._number(v, dtype)[0], dtype)
+            for v in self._converted(x, y, dtype)
         )
-        return self._rank(first, second.rank), self._rank(second, first.rank)
+        self._joint_shape(op, first, second)
+        return self._ranks(first, second)
 
     @idiom(
         "lax.rem(x, y)", "arith.remsi", "arith.remui", "arith.remf", group="elementwise", traits=("elementwise", "pure")
@@ -347,7 +352,7 @@ class ElementwiseIdioms(Idioms):
     def _select_operand(self, value: Operand, like: DType | None) -> Value:
         if isinstance(value, Value):
             return value
-        return self._own_number(value) if like is None else self._const(*self._b._number(value, like))
+        return self._own(value) if like is None else self._const(*self._b._number(value, like))
 
     @idiom("jnp.where(cond, x, y)", "arith.select", group="elementwise", traits=("elementwise", "pure"))
     def where(self, condition: Value, x: Operand, y: Operand) -> Value:
@@ -363,18 +368,18 @@ class ElementwiseIdioms(Idioms):
         self._check("where", x, y)
         if condition.dtype is not dt.i1:
             self._b.fail(DTypeError, "the condition must be i1", op="where", operands=[condition], hint="compare first")
-        first = x if isinstance(x, Value) else self._own_number(x)
-        second = y if isinstance(y, Value) else self._own_number(y)
-        dtype = self._where_dtype(x, y, first, second)
-        first, second = self.astype(first, dtype), self.astype(second, dtype)
-        shape = self._joint_shape("where", *((condition, first, second) if condition.rank else (first, second)))
-        if condition.rank and condition.shape != shape:
-            condition = self._b.pallas.broadcast_to(condition, shape)
-        if first.shape != shape:
-            first = self._b.pallas.broadcast_to(first, shape)
-        if second.shape != shape:
-            second = self._b.pallas.broadcast_to(second, shape)
-        return self._b.select(condition, first, second)
+        with self._one_line("where"):
+            first, second = self._own(x), self._own(y)
+            dtype = self._where_dtype(x, y, first, second)
+            first, second = self.astype(first, dtype), self.astype(second, dtype)
+            shape = self._joint_shape("where", *((condition, first, second) if condition.rank else (first, second)))
+            if condition.rank and condition.shape != shape:
+                condition = self._b.pallas.broadcast_to(condition, shape)
+            if first.shape != shape:
+                first = self._b.pallas.broadcast_to(first, shape)
+            if second.shape != shape:
+                second = self._b.pallas.broadcast_to(second, shape)
+            return self._b.select(condition, first, second)
 
     def _where_dtype(self, x: Operand, y: Operand, first: Value, second: Value) -> DType:
         if isinstance(x, Value) or isinstance(y, Value):
@@ -406,7 +411,7 @@ class ElementwiseIdioms(Idioms):
         source, dtype = x.dtype, self._b._data_type(dtype, "astype")
         if source is dtype:
             return x
-        if dtype.bits == 64:
+        if dtype.bits == 64 or not (source.is_int or source.is_float):
             self._refuse_cast(x, dtype)
         if source is dt.i1 and dtype.is_float:
             number = self._b.sitofp(self._b.extui(x, dt.i32), dt.f32)
@@ -457,15 +462,12 @@ class ElementwiseIdioms(Idioms):
             common = dt.f32
         if common is dt.i1 or not (common.is_int or common.is_float):
             self._b.fail(DTypeError, f"does not take {common}", op=op, operands=[first, second], hint="numbers only")
-        first, second = self.astype(first, common), self.astype(second, common)
-        return self._rank(first, second.rank), self._rank(second, first.rank)
+        return self._ranks(self.astype(first, common), self.astype(second, common))
 
     def _jit_operand(self, x: Operand, common: DType) -> Value:
-        if isinstance(x, Value):
-            return x
         if type(x) is int and common is dt.u32:  # it may be more than fits in i32
             return self._const(x, common)
-        return self._own_number(x)
+        return self._own(x)
 
     def _bits(self, x: Value, dtype: DType, op: str) -> Value:
         """The same bits as another type of the same width: a vector's through ``tpu``, a scalar's through ``arith``."""

@@ -24,8 +24,12 @@ class FillIdioms(ShapeIdioms, ElementwiseIdioms):
             >>> b.pallas.full_like(a.x[...], 2.0).shape
             (8, 128)
         """
-        self._value(x, "full_like")
-        return self.full(x.shape, value, x.dtype)
+        return self._full_like(x, value, "full_like")
+
+    def _full_like(self, x: Value, value: Number, op: str) -> Value:
+        self._value(x, op)
+        with self._one_line(op):
+            return self.full(x.shape, value, x.dtype)
 
     @idiom("jnp.zeros_like(x)", "arith.constant", "vector.broadcast", group="fills")
     def zeros_like(self, x: Value) -> Value:
@@ -35,7 +39,7 @@ class FillIdioms(ShapeIdioms, ElementwiseIdioms):
             >>> b.pallas.zeros_like(a.x[...]).shape
             (8, 128)
         """
-        return self.full_like(x, 0)
+        return self._full_like(x, 0, "zeros_like")
 
     @idiom("jnp.ones_like(x)", "arith.constant", "vector.broadcast", group="fills")
     def ones_like(self, x: Value) -> Value:
@@ -45,7 +49,7 @@ class FillIdioms(ShapeIdioms, ElementwiseIdioms):
             >>> b.pallas.ones_like(a.x[...]).shape
             (8, 128)
         """
-        return self.full_like(x, 1)
+        return self._full_like(x, 1, "ones_like")
 
     # --- triangles ----------------------------------------------------------------------------------------------------
 
@@ -64,7 +68,7 @@ class FillIdioms(ShapeIdioms, ElementwiseIdioms):
             >>> b.pallas.tri(8, 128).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("tri"):
             below = self._below(n, n if m is None else m, k, "tri")
             return self.astype(below, self._b._element(dtype, "tri"))
 
@@ -92,7 +96,7 @@ class FillIdioms(ShapeIdioms, ElementwiseIdioms):
         self._b._use_vector(x, op)
         if x.rank < 2:
             self._b.fail(ShapeError, "a vector of rank 1 has no diagonal", op=op, operands=[x], hint="rank 2 or more")
-        with self._one_line():
+        with self._one_line(op):
             offset = self._b._int(k, op, "diagonal")
             below = self._below(x.shape[-2], x.shape[-1], offset - 1 if op == "triu" else offset, op)
             if x.rank > 2:
@@ -111,7 +115,7 @@ class FillIdioms(ShapeIdioms, ElementwiseIdioms):
         b = self._b
         shape = b._shape((n, n if m is None else m), "eye")
         offset = b._int(k, "eye", "diagonal")
-        with self._one_line():
+        with self._one_line("eye"):
             return self.astype(self._diagonal(shape, offset), b._element(dtype, "eye"))
 
     def _diagonal(self, shape: Sequence[int], offset: Operand) -> Value:

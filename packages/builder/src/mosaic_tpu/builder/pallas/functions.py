@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import PALLAS_SCALES_HYPOT
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
@@ -32,7 +33,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             >>> b.pallas.hypot(a.x[...], 1.0).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("hypot"):
             first, second = self._at_jit(x, y, "hypot", inexact=True)
             if not PALLAS_SCALES_HYPOT:
                 return self._hypot_by_quotient(first, second)
@@ -99,6 +100,9 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
     def fmin(self, x: Operand, y: Operand) -> Value:
         """`jnp.fmin` of floats: the number where one of both is NaN, where `minimum` gives NaN.
 
+        Raises:
+            DTypeError: of integers, which are never NaN.
+
         Example:
             >>> b.pallas.fmin(a.x[...], 0.0).shape
             (8, 128)
@@ -108,6 +112,9 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
     @idiom("jnp.fmax(x, y)", "arith.cmpf", "arith.select", group="functions", traits=("elementwise", "pure"))
     def fmax(self, x: Operand, y: Operand) -> Value:
         """`jnp.fmax` of floats: the number where one of both is NaN, where `maximum` gives NaN.
+
+        Raises:
+            DTypeError: of integers, which are never NaN.
 
         Example:
             >>> b.pallas.fmax(a.x[...], 0.0).shape
@@ -121,7 +128,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
         if not common.is_float:
             hint = "integers are never NaN: b.pallas.minimum, maximum"
             self._b.fail(DTypeError, f"{name} of {common}", op=name, operands=[x, y], hint=hint)
-        with self._one_line():
+        with self._one_line(name):
             first, second = self._jit_operand(x, common), self._jit_operand(y, common)
             chosen = self._compare(predicate, self.astype(first, common), self.astype(second, common))
             chosen = self.bitwise_or(chosen, self.ne(second, second))
@@ -136,8 +143,8 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             (8, 128)
         """
         self._value(x, "heaviside")
-        with self._one_line():
-            at = y if isinstance(y, Value) else self._own_number(y)
+        with self._one_line("heaviside"):
+            at = self._own(y)
             dtype = self._inexact_type(x, y, "heaviside")
             x, at = self.astype(x, dtype), self.astype(at, dtype)
             below, above = self.lt(x, 0), self.gt(x, 0)
@@ -154,7 +161,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             >>> fraction.shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("modf"):
             x = self._inexact(x, "modf")
             positive = self.ge(x, 0)
             down = self.floor(x)
@@ -212,13 +219,16 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
     def nan_to_num(
         self, x: Value, *, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
     ) -> Value:
-        """`jnp.nan_to_num` of f32 or bf16: other numbers for NaN and the infinities.
+        """`jnp.nan_to_num`: other numbers for NaN and the infinities.
 
         Args:
             x: floats; integers are left as they are.
             nan: for NaN, 0 if omitted.
             posinf: for infinity, the largest number if omitted.
             neginf: for minus infinity, the lowest number if omitted.
+
+        Raises:
+            DTypeError: neither floats nor integers.
 
         Example:
             >>> b.pallas.nan_to_num(a.x[...]).dtype
@@ -229,9 +239,9 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             return x
         self._floats(x, "nan_to_num")
         largest = float(_finfo(x.dtype).max)
-        with self._one_line():
+        with self._one_line("nan_to_num"):
             # What is given is a constant of the call; what is omitted is one at its use.
-            given = [None if v is None else self._own_number(v) for v in (nan, posinf, neginf)]
+            given = [None if v is None else self._own(v) for v in (nan, posinf, neginf)]
             found = x
             for known, default, special in zip(
                 given, (0.0, largest, -largest), (math.nan, math.inf, -math.inf), strict=True
@@ -269,19 +279,25 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             >>> b.pallas.isclose(a.x[...], 1.0).dtype
             i1
         """
-        self._value(x, "isclose")
-        with self._one_line():
-            other = y if isinstance(y, Value) else self._own_number(y)
+        return self._isclose(x, y, rtol, atol, equal_nan, "isclose")
+
+    def _isclose(self, x: Value, y: Operand, rtol: float | None, atol: float | None, equal_nan: bool, op: str) -> Value:
+        self._value(x, op)
+        self._check(op, y)
+        with self._one_line(op):
+            other = self._own(y)
             first, second = (
-                1e-5 if rtol is None else self._own_number(rtol),
-                1e-8 if atol is None else self._own_number(atol),
+                1e-5 if rtol is None else self._own(rtol),
+                1e-8 if atol is None else self._own(atol),
             )
-            dtype = self._inexact_type(x, y, "isclose")
+            dtype = self._inexact_type(x, y, op)
+            if dtype is not dt.f32:
+                self._b.fail(DTypeError, f"{op} of {dtype}", op=op, operands=[x, y], hint="cast to f32 first")
             pair = self.astype(x, dtype), self.astype(other, dtype)
-            return self._is_close(*pair, first, second, self._b._flag(equal_nan, "isclose", "equal_nan"))
+            return self._is_close(*pair, first, second, self._b._flag(equal_nan, op, "equal_nan"))
 
     def _is_close(self, x: Value, y: Value, rtol: Operand, atol: Operand, equal_nan: bool) -> Value:
-        x, y = self._rank(x, y.rank), self._rank(y, x.rank)
+        x, y = self._ranks(x, y)
         both_nan = self.bitwise_and(self.ne(x, x), self.ne(y, y)) if equal_nan else None
         finite = self.isfinite(y)
         distance = self._b.abs(self.sub(x, y))
@@ -296,16 +312,24 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
     ) -> Value:
         """`jnp.allclose` of vectors of f32: `all` of `isclose`.
 
+        Raises:
+            DTypeError: the type of both is not f32, as of `isclose`.
+            KindError: ``x`` is a scalar.
+
         Example:
             >>> b.pallas.allclose(a.x[...], 1.0).shape
             ()
         """
-        self._value(x, "allclose")
-        return self.all(self.isclose(x, y, rtol, atol, equal_nan=equal_nan))
+        self._b._use_vector(x, "allclose")
+        with self._one_line("allclose"):
+            return self.all(self._isclose(x, y, rtol, atol, equal_nan, "allclose"))
 
     @idiom("jnp.array_equal(x, y)", "arith.cmpf", "vector.multi_reduction", group="functions")
     def array_equal(self, x: Value, y: Value) -> Value:
         """`jnp.array_equal` of vectors of one shape.
+
+        Raises:
+            ShapeError: the vectors have two shapes.
 
         Example:
             >>> b.pallas.array_equal(a.x[...], a.y[...]).shape
@@ -315,7 +339,8 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             self._b._use_vector(value, "array_equal")
         if x.shape != y.shape:
             self._b.fail(ShapeError, "vectors of two shapes are never equal", op="array_equal", operands=[x, y])
-        return self.all(self.eq(x, y))
+        with self._one_line("array_equal"):
+            return self.all(self.eq(x, y))
 
     # --- x log y ------------------------------------------------------------------------------------------------------
 
@@ -340,7 +365,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
         return self._times_log("xlog1py", "math.log1p", x, y)
 
     def _times_log(self, name: str, op: str, x: Operand, y: Operand) -> Value:
-        with self._one_line():
+        with self._one_line(name):
             first, second = self._at_jit(x, y, name, inexact=True)
             useful = self.bitwise_or(self.ne(first, 0.0), self.ne(second, second))
             product = self.mul(first, self._b._emit(op, second._info, [second._ir]))
@@ -354,7 +379,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             >>> b.pallas.entr(a.x[...]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("entr"):
             x = self._inexact(x, "entr")
             negative = self.lt(x, 0)
             lowest = self._b.pallas.full_like(x, -math.inf)
@@ -368,7 +393,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             >>> b.pallas.logit(a.x[...]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("logit"):
             x = self._inexact(x, "logit")
             return self.log(self.div(x, self.sub(1, x)))
 
@@ -380,8 +405,9 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             >>> b.pallas.logaddexp2(a.x[...], a.x[...]).shape
             (8, 128)
         """
-        first, second = self._inexact_values(x, y, "logaddexp2")
-        return self._b._inlined("logaddexp2", (first, second), self._logaddexp2)[0]
+        with self._one_line("logaddexp2"):
+            first, second = self._inexact_values(x, y, "logaddexp2")
+            return self._b._inlined("logaddexp2", (first, second), self._logaddexp2)[0]
 
     def _logaddexp2(self, x: Value, y: Value) -> list[Value]:
         largest = self.maximum(x, y)

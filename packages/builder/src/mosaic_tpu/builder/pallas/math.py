@@ -248,7 +248,7 @@ class MathIdioms(ElementwiseIdioms):
             >>> b.pallas.square(a.x[...]).shape
             (8, 128)
         """
-        return self.mul(self._value(x, "square"), x)
+        return self._arithmetic("square", self._value(x, "square"), x, "arith.muli", "arith.muli", "arith.mulf")
 
     @idiom("x ** y", "math.powf", "math.exp2", "arith.mulf", group="math", traits=("elementwise", "pure"))
     def power(self, x: Operand, y: Operand) -> Value:
@@ -265,7 +265,8 @@ class MathIdioms(ElementwiseIdioms):
         """
         self._check("power", x, y)
         if isinstance(x, Value) and type(y) is int:
-            return self.integer_pow(x, y)
+            with self._one_line("power"):
+                return self.integer_pow(x, y)
         if isinstance(x, bool) or isinstance(y, bool):
             self._b.fail(DTypeError, "a power of a bool", op="power", operands=[x, y], hint="use a number")
         if isinstance(y, Value) and y.dtype.is_int and y.dtype is not dt.i1:
@@ -285,7 +286,7 @@ class MathIdioms(ElementwiseIdioms):
                 self._b.fail(UnsupportedOpError, f"{x} to the power of {y.dtype}", op="power", operands=[y], hint=hint)
             y = self.astype(y, dt.f32)
             return self._b._emit("math.exp2", y._info, [y._ir])
-        x, y = self._rank(x, y.rank), self._rank(y, x.rank)
+        x, y = self._ranks(x, y)
         if y.shape != self._joint_shape("power", x, y):
             self._b.fail(
                 UnsupportedOpError,
@@ -298,7 +299,7 @@ class MathIdioms(ElementwiseIdioms):
 
     def _power_of_integers(self, x: Operand, y: Value) -> Value:
         """Six squares, each a factor where its bit of the power is set."""
-        with self._one_line():
+        with self._one_line("power"):
             if isinstance(x, Value):
                 base, exponent = self._at_jit(x, y, "power")
             else:
@@ -338,14 +339,15 @@ class MathIdioms(ElementwiseIdioms):
         if n == 0:
             return self._b.pallas.full(x.shape, 1, x.dtype)
         rest, square, product = abs(n), x, None
-        while rest:
-            if rest & 1:
-                product = square if product is None else self.mul(product, square)
-            rest >>= 1
-            if rest:
-                square = self.mul(square, square)
-        assert product is not None
-        return self.div(1, product) if n < 0 else product
+        with self._one_line("integer_pow"):
+            while rest:
+                if rest & 1:
+                    product = square if product is None else self.mul(product, square)
+                rest >>= 1
+                if rest:
+                    square = self.mul(square, square)
+            assert product is not None
+            return self.div(1, product) if n < 0 else product
 
     @idiom("pl.reciprocal(x)", "tpu.reciprocal", group="math", traits=("elementwise", "pure"))
     def reciprocal(self, x: Value, *, approx: bool = False, full_range: bool = False) -> Value:
@@ -376,6 +378,8 @@ class MathIdioms(ElementwiseIdioms):
             (f32, i32)
         """
         self._value(x, "abs")
+        if not (x.dtype.is_int or x.dtype.is_float):
+            self._b.fail(DTypeError, f"does not take {x.dtype}", op="abs", operands=[x], hint="numbers only")
         return x if x.dtype.kind in ("uint", "bool") else self._b.abs(x)
 
     @idiom("jnp.floor(x)", "math.floor", group="math", traits=("elementwise", "pure"))
@@ -408,6 +412,9 @@ class MathIdioms(ElementwiseIdioms):
                 integers.
             away_from_zero: halves go away from zero, as with `lax.RoundingMethod.AWAY_FROM_ZERO`; to even if omitted.
 
+        Raises:
+            UnsupportedOpError: decimals of another type than f32 or bf16, or more than 38 of them.
+
         Example:
             >>> b.pallas.round(a.x[...]).shape, b.pallas.round(a.x[...], 2).shape
             ((8, 128), (8, 128))
@@ -421,7 +428,7 @@ class MathIdioms(ElementwiseIdioms):
         if x.dtype not in (dt.f32, dt.bf16) or abs(digits) > 38:
             hint = "f32 or bf16, by 38 decimals at most"
             self._b.fail(UnsupportedOpError, f"{x.dtype} to {digits} decimals", op="round", operands=[x], hint=hint)
-        with self._one_line():
+        with self._one_line("round"):
             factor = float(10**digits) if digits > 0 else 1 / 10**-digits
             return self.div(self._round("round", op, self.mul(x, factor)), factor)
 
@@ -440,7 +447,7 @@ class MathIdioms(ElementwiseIdioms):
         self._value(x, "trunc")
         if x.dtype.is_int:
             return x
-        with self._one_line():
+        with self._one_line("trunc"):
             negative = self.lt(x, 0.0)
             up = self._float_function("trunc", "math.ceil", x)
             return self._b.select(negative, up, self._float_function("trunc", "math.floor", x))

@@ -92,7 +92,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         for x in xs:
             b._same(xs[0], self._value(x, "stack"), "stack")
         (at,) = self._axes(axis, xs[0].rank + 1, "stack", xs[0])
-        with self._one_line():
+        with self._one_line("stack"):
             wide = [self.expand_dims(x, at) for x in xs]
             return wide[0] if len(wide) == 1 else b.concatenate(wide, at)
 
@@ -106,7 +106,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         """
         self._b._use_vector(x, "unstack")
         (at,) = self._axes(axis, x.rank, "unstack", x)
-        with self._one_line():
+        with self._one_line("unstack"):
             return tuple(self._without(self._part(x, at, start, 1), at) for start in range(x.shape[at]))
 
     def _without(self, x: Value, axis: int) -> Value:
@@ -144,7 +144,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         if any(low >= high for low, high in pairwise(edges)):
             hint = "indices that grow, inside the dimension: vectors have one element or more"
             b.fail(ShapeError, f"parts from {edges[:-1]} to {edges[1:]}", op="split", operands=[x], hint=hint)
-        with self._one_line():
+        with self._one_line("split"):
             return tuple(self._part(x, at, low, high - low) for low, high in pairwise(edges))
 
     @idiom("jnp.vstack(xs)", "tpu.concatenate", group="movement")
@@ -156,7 +156,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             (9, 128)
         """
         self._b._use_all(xs, "vstack")
-        with self._one_line():
+        with self._one_line("vstack"):
             rows = [self.expand_dims(self._vector(x, "vstack"), 0) if x.rank == 1 else x for x in xs]
             return self.concatenate(rows, 0)
 
@@ -169,7 +169,8 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             (8, 256)
         """
         self._b._use_all(xs, "hstack")
-        return self.concatenate(xs, 0 if xs and self._vector(xs[0], "hstack").rank == 1 else 1)
+        with self._one_line("hstack"):
+            return self.concatenate(xs, 0 if xs and self._vector(xs[0], "hstack").rank == 1 else 1)
 
     def _vector(self, x: Value, op: str) -> Value:
         self._b._use_vector(x, op)
@@ -194,7 +195,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         if any(n < 1 for n in times):
             self._b.fail(AttributeValueError, f"repetitions {times}", op="tile", operands=[x], hint="1 or more")
         times = (1,) * (x.rank - len(times)) + tuple(times)
-        with self._one_line():
+        with self._one_line("tile"):
             if len(times) > x.rank:
                 x = self._b.shape_cast(x, (1,) * (len(times) - x.rank) + x.shape)
             for axis, n in enumerate(times):
@@ -220,7 +221,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         times = b._int(repeats, "repeat", "number of repetitions")
         if times < 1:
             b.fail(AttributeValueError, f"{times} repetitions", op="repeat", operands=[x], hint="1 or more")
-        with self._one_line():
+        with self._one_line("repeat"):
             if axis is None:
                 at, x = 0, self.reshape(x, (math.prod(x.shape),))
             else:
@@ -273,6 +274,8 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
 
         Raises:
             AttributeValueError: nothing would move, which Pallas refuses.
+            ArityError: not one shift for each axis.
+            ConcreteValueError: a shift that is known at run time only.
 
         Example:
             >>> b.pallas.jnp_roll(a.x[...], 3, 0).shape, b.pallas.jnp_roll(a.x[...], (1, 2), (0, 1)).shape
@@ -282,7 +285,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         b._use_vector(x, "jnp_roll")
         if isinstance(shift, Value):
             b.fail(ConcreteValueError, "the shift is static", op="jnp_roll", operands=[shift], hint="b.pallas.roll")
-        with self._one_line():
+        with self._one_line("jnp_roll"):
             if axis is None:
                 flat = self.jnp_roll(self.reshape(x, (math.prod(x.shape),)), shift, 0)
                 return self.reshape(flat, x.shape)
@@ -331,8 +334,8 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         if len(each) != x.rank or any(len(pair) != 2 or min(pair) < 0 for pair in each):
             hint = "(before, after) of each dimension, not negative"
             b.fail(ArityError, f"widths {each} of rank {x.rank}", op="pad", operands=[x], hint=hint)
-        with self._one_line():
-            filling = self.astype(self._own_constant(value, x.dtype, "pad"), x.dtype)
+        with self._one_line("pad"):
+            filling = self.astype(self._own(value), x.dtype)
             return self._padded(x, filling, each)
 
     @idiom("lax.pad(x, value, config)", "vector.broadcast", "tpu.concatenate", group="movement")
@@ -359,7 +362,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             b.fail(ArityError, f"padding {each} of rank {x.rank}", op="lax_pad", operands=[x], hint=hint)
         if any(entry[2] for entry in each):
             b.fail(UnsupportedOpError, "padding between elements", op="lax_pad", operands=[x])
-        with self._one_line():
+        with self._one_line("lax_pad"):
             filling = value if isinstance(value, Value) else self._const(*b._number(value, x.dtype))
             self._check_dtypes(x, filling, "lax_pad")
             return self._padded(x, filling, [entry[:2] for entry in each])
@@ -394,7 +397,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         """
         b = self._b
         self._check("broadcast_in_dim", x)
-        value = x if isinstance(x, Value) else self._own_number(x)
+        value = self._own(x)
         target = b._shape(shape, "broadcast_in_dim")
         dims = b._ints(broadcast_dimensions, "broadcast_in_dim", "dimensions")
         grows = all(low < high for low, high in pairwise(dims))
@@ -406,7 +409,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             b.fail(ShapeError, f"does not broadcast to {target}", op="broadcast_in_dim", operands=[value])
         if value.shape == target:
             return value
-        with self._one_line():
+        with self._one_line("broadcast_in_dim"):
             if dims:
                 aligned = tuple(sizes.get(d, 1) for d in range(len(target)))
                 value = b.shape_cast(value, aligned)
@@ -444,7 +447,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             b.fail(
                 UnsupportedOpError, "a gather of rank 1", op="take_along_axis", operands=[x, indices], hint="x[None]"
             )
-        with self._one_line():
+        with self._one_line("take_along_axis"):
             found = self.where(self.lt(indices, 0), self.add(indices, x.shape[at]), indices)
             found = b.shape_cast(b.shape_cast(found, (*found.shape, 1)), found.shape)
             return b.dynamic_gather(x, found, (at,))
@@ -457,7 +460,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             >>> b.pallas.outer(a.x[0, :8], a.x[0]).shape
             (8, 128)
         """
-        with self._one_line():
+        with self._one_line("outer"):
             first, second = self._promote(self._vector(x, "outer"), self._vector(y, "outer"), "outer")
             column = self.expand_dims(self.reshape(first, (math.prod(x.shape),)), 1)
             return self.mul(column, self.expand_dims(self.reshape(second, (math.prod(y.shape),)), 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final, Literal
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
@@ -13,6 +14,8 @@ from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeErro
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
 type Axis = int | Sequence[int] | None
+#: How the elements of a reduction are combined.
+type Combine = Literal["add", "max", "min"]
 
 
 class ReductionIdioms(ElementwiseIdioms):
@@ -24,8 +27,7 @@ class ReductionIdioms(ElementwiseIdioms):
         x: Value,
         axis: Axis,
         keepdims: bool,
-        kinds: tuple[str, str],
-        start: tuple[Number, Number],
+        combine: Combine,
         *,
         where: Value | None = None,
         initial: Operand | None = None,
@@ -40,7 +42,7 @@ class ReductionIdioms(ElementwiseIdioms):
                 hint="cast to i32 or f32 first",
             )
         axes = tuple(range(x.rank)) if axis is None else self._axes(axis, x.rank, name, x)
-        kind, value = (kinds[1], start[1]) if x.dtype.is_float else (kinds[0], start[0])
+        kind, value = _KINDS[combine][x.dtype.is_float]
         keepdims = self._b._flag(keepdims, name, "keepdims")
         x = x if where is None else self._masked(name, x, where, value)
         if len(axes) == x.rank:
@@ -49,20 +51,19 @@ class ReductionIdioms(ElementwiseIdioms):
             kept = tuple(s for d, s in enumerate(x.shape) if d not in axes)
             reduced = self._b.multi_reduction(kind, x, self._b.full(kept, value, x.dtype), axes)
         if initial is not None:
-            reduced = self._from_initial(name, reduced, initial)
-        if not keepdims:
-            return reduced
-        shape = tuple(1 if d in axes else s for d, s in enumerate(x.shape))
-        return self._b.shape_cast(reduced, shape) if reduced.rank else self._b.broadcast_to(reduced, shape)
+            reduced = self._from_initial(name, combine, reduced, initial)
+        return self._kept(reduced, x.shape, axes) if keepdims else reduced
 
     def _masked(self, name: str, x: Value, where: Value, value: Number) -> Value:
         """``x`` where the mask is true, and elsewhere what the reduction starts with."""
         self._value(where, name)
+        if where.dtype is not dt.i1:
+            self._b.fail(DTypeError, f"a mask of {where.dtype}", op=name, operands=[x, where], hint="compare first")
         if self._joint_shape(name, x, where) != x.shape:
             self._b.fail(ShapeError, "the mask is larger", op=name, operands=[x, where], hint="it broadcasts to x")
         return self.where(where, x, self._const(value, x.dtype))
 
-    def _from_initial(self, name: str, x: Value, initial: Operand) -> Value:
+    def _from_initial(self, name: str, combine: Combine, x: Value, initial: Operand) -> Value:
         """The result of a reduction, and one number more."""
         self._check(name, initial)
         if isinstance(initial, Value):
@@ -71,8 +72,7 @@ class ReductionIdioms(ElementwiseIdioms):
             initial = self.astype(initial, x.dtype)
         elif isinstance(initial, float) and x.dtype.is_int:
             self._b.fail(DTypeError, f"{initial} beside {x.dtype}", op=name, operands=[x], hint="an int")
-        combine = {"sum": self.add, "mean": self.add, "max": self.maximum, "min": self.minimum}[name]
-        return combine(initial, x)
+        return {"add": self.add, "max": self.maximum, "min": self.minimum}[combine](initial, x)
 
     def _to_scalar(self, x: Value, kind: str, value: Number, axes: Sequence[int]) -> Value:
         """A leading 1, a reduction of the rest, ``1 x 1 …``, an extract: no scalar reduction exists on the VPU."""
@@ -104,18 +104,23 @@ class ReductionIdioms(ElementwiseIdioms):
             where: ``i1`` that broadcasts to ``x``: what is left out where it is false.
             initial: a number or a scalar that is added.
 
+        Raises:
+            UnsupportedOpError: of unsigned integers; cast to i32 or floats.
+            DTypeError: a mask that is not ``i1``, or a float ``initial`` beside integers.
+            ShapeError: a mask that is larger than ``x``, or a vector as ``initial``.
+
         Example:
             >>> b.pallas.sum(a.x[...], 1).shape, b.pallas.sum(a.x[...]).shape
             ((8,), ())
         """
         self._b._use_vector(x, "sum")
-        with self._one_line():
+        with self._one_line("sum"):
             if x.dtype is dt.i1 or (dtype is None and x.dtype in (dt.i4, dt.i8, dt.i16)):
                 x = self.astype(x, dt.i32)
             small = dtype is None and x.dtype.is_float and x.dtype.bits == 16
             result = x.dtype if dtype is None else self._b._element(dtype, "sum")
             wide = self.astype(x, dt.f32 if small else result)
-            total = self._reduce("sum", wide, axis, keepdims, ("add", "add"), (0, 0.0), where=where, initial=initial)
+            total = self._reduce("sum", wide, axis, keepdims, "add", where=where, initial=initial)
             return self.astype(total, result)
 
     @idiom("jnp.max(x, axis)", "vector.multi_reduction", group="reductions", traits=("reduction", "pure"))
@@ -137,6 +142,12 @@ class ReductionIdioms(ElementwiseIdioms):
             where: ``i1`` that broadcasts to ``x``: what is left out where it is false; with ``initial``.
             initial: a number or a scalar, the least that the result is.
 
+        Raises:
+            ArityError: a mask without an initial value.
+            UnsupportedOpError: of other integers than i32.
+            DTypeError: a mask that is not ``i1``, or a float ``initial`` beside integers.
+            ShapeError: a mask that is larger than ``x``, or a vector as ``initial``.
+
         Example:
             >>> b.pallas.max(a.x[...], 1, keepdims=True).shape
             (8, 1)
@@ -155,6 +166,12 @@ class ReductionIdioms(ElementwiseIdioms):
     ) -> Value:
         """`jnp.min`: NaN wins. See `max`.
 
+        Raises:
+            ArityError: a mask without an initial value.
+            UnsupportedOpError: of other integers than i32.
+            DTypeError: a mask that is not ``i1``, or a float ``initial`` beside integers.
+            ShapeError: a mask that is larger than ``x``, or a vector as ``initial``.
+
         Example:
             >>> b.pallas.min(a.x[...], 0).shape
             (128,)
@@ -162,32 +179,32 @@ class ReductionIdioms(ElementwiseIdioms):
         return self._largest("min", x, axis, keepdims, where, initial)
 
     def _largest(
-        self, name: str, x: Value, axis: Axis, keepdims: bool, where: Value | None, initial: Operand | None
+        self,
+        name: Literal["max", "min"],
+        x: Value,
+        axis: Axis,
+        keepdims: bool,
+        where: Value | None,
+        initial: Operand | None,
     ) -> Value:
         if where is not None and initial is None:
             hint = "an initial value, for where the mask leaves nothing"
             self._b.fail(ArityError, "a mask without an initial value", op=name, operands=[x], hint=hint)
-        kinds, start = _EXTREMES[name]
-        with self._one_line():
-            return self._reduce(name, x, axis, keepdims, kinds, start, where=where, initial=initial)
+        with self._one_line(name):
+            return self._reduce(name, x, axis, keepdims, name, where=where, initial=initial)
 
     # --- of booleans -------------------------------------------------------------------------------------------------
 
-    def _reduce_booleans(
-        self, name: str, x: Value, axis: Axis, keepdims: bool, kinds: tuple[str, str], start: float
-    ) -> Value:
+    def _reduce_booleans(self, name: str, x: Value, axis: Axis, keepdims: bool, combine: Combine) -> Value:
         """1.0 and 0.0 reduced, and compared with 0: Mosaic reduces no booleans."""
         self._b._use_vector(x, name)
         axes = None if axis is None else self._axes(axis, x.rank, name, x)
         keepdims = self._b._flag(keepdims, name, "keepdims")
-        with self._one_line():
+        with self._one_line(name):
             truth = self.astype(x, dt.i1)
             numbers = self.where(truth, 1.0, 0.0)
-            found = self.gt(self._reduce(name, numbers, axes, False, kinds, (0, start)), 0.0)
-            if not keepdims:
-                return found
-            shape = tuple(1 if axes is None or d in axes else s for d, s in enumerate(x.shape))
-            return self._b.shape_cast(found, shape) if found.rank else self._b.broadcast_to(found, shape)
+            found = self.gt(self._reduce(name, numbers, axes, False, combine), 0.0)
+            return self._kept(found, x.shape, axes) if keepdims else found
 
     @idiom("jnp.any(x, axis)", "vector.multi_reduction", "arith.cmpf", group="reductions", traits=("reduction", "pure"))
     def any(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
@@ -197,7 +214,7 @@ class ReductionIdioms(ElementwiseIdioms):
             >>> b.pallas.any(a.x[...] > 0.0, 1).dtype
             i1
         """
-        return self._reduce_booleans("any", x, axis, keepdims, ("maxsi", "maximumf"), -math.inf)
+        return self._reduce_booleans("any", x, axis, keepdims, "max")
 
     @idiom("jnp.all(x, axis)", "vector.multi_reduction", "arith.cmpf", group="reductions", traits=("reduction", "pure"))
     def all(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
@@ -207,7 +224,7 @@ class ReductionIdioms(ElementwiseIdioms):
             >>> b.pallas.all(a.x[...] > 0.0, 1).dtype
             i1
         """
-        return self._reduce_booleans("all", x, axis, keepdims, ("minsi", "minimumf"), math.inf)
+        return self._reduce_booleans("all", x, axis, keepdims, "min")
 
     @idiom("jnp.count_nonzero(x, axis)", "arith.extui", "vector.multi_reduction", group="reductions")
     def count_nonzero(self, x: Value, axis: Axis = None, *, keepdims: bool = False) -> Value:
@@ -219,7 +236,7 @@ class ReductionIdioms(ElementwiseIdioms):
         """
         self._b._use_vector(x, "count_nonzero")
         axis = None if axis is None else self._axes(axis, x.rank, "count_nonzero", x)
-        with self._one_line():
+        with self._one_line("count_nonzero"):
             return self.sum(self.ne(x, False if x.dtype is dt.i1 else 0), axis, keepdims=keepdims)
 
     # --- means -------------------------------------------------------------------------------------------------------
@@ -257,11 +274,15 @@ class ReductionIdioms(ElementwiseIdioms):
             dtype: of the sum and the result.
             where: ``i1`` that broadcasts to ``x``: what is left out, and not counted, where it is false.
 
+        Raises:
+            DTypeError: ``x`` is neither floats nor integers, the mask is not ``i1``, or ``dtype`` is not f32.
+            ShapeError: a mask that is larger than ``x``.
+
         Example:
             >>> b.pallas.mean(a.x[...], 1).shape, b.pallas.mean(a.half[...], 1).dtype
             ((8,), bf16)
         """
-        with self._one_line():
+        with self._one_line("mean"):
             self._b._use_vector(x, "mean")
             count: Operand = self._count(x, axis, "mean")
             if where is not None:
@@ -272,7 +293,7 @@ class ReductionIdioms(ElementwiseIdioms):
                 result = self._b._element(dtype, "mean")
                 if not result.is_float or result.bits < 32:
                     self._b.fail(DTypeError, f"a mean in {result}", op="mean", operands=[x], hint="f32")
-            total = self._reduce("mean", x, axis, keepdims, ("add", "add"), (0, 0.0), where=where)
+            total = self._reduce("mean", x, axis, keepdims, "add", where=where)
             return self.astype(self.div(total, count), result)
 
     @idiom("jnp.var(x, axis)", "vector.multi_reduction", "arith.divf", "arith.select", group="reductions")
@@ -292,14 +313,14 @@ class ReductionIdioms(ElementwiseIdioms):
         self._b._use_vector(x, "var")
         less = self._b._int(ddof, "var", "ddof")
         count = self._count(x, axis, "var")
-        with self._one_line():
+        with self._one_line("var"):
             correction = self._const(less, dt.i32)
             wide, result = self._floating(x, "var")
-            mean = self._reduce("var", wide, axis, True, ("add", "add"), (0, 0.0))
+            mean = self._reduce("var", wide, axis, True, "add")
             centred = self.sub(wide, self.div(mean, count))
             squares = self.mul(centred, centred)
             divisor = self.sub(count, self.astype(correction, wide.dtype))
-            total = self._reduce("var", squares, axis, keepdims, ("add", "add"), (0, 0.0))
+            total = self._reduce("var", squares, axis, keepdims, "add")
             found = self.astype(self.div(total, divisor), result)
             return self.where(self.gt(divisor, 0), found, math.nan)
 
@@ -311,7 +332,7 @@ class ReductionIdioms(ElementwiseIdioms):
             >>> b.pallas.std(a.x[...], 1).shape
             (8,)
         """
-        with self._one_line():
+        with self._one_line("std"):
             return self._b.sqrt(self.var(x, axis, ddof=ddof, keepdims=keepdims))
 
     # --- positions ---------------------------------------------------------------------------------------------------
@@ -326,17 +347,12 @@ class ReductionIdioms(ElementwiseIdioms):
             self._b.fail(DTypeError, f"indices of {wanted} into {x.dtype}", op=name, operands=[x], hint="i32")
         keepdims = self._b._flag(keepdims, name, "keepdims")
         shape = x.shape
-        with self._one_line():
-            if axis is None:
-                at, x = 0, x if x.rank == 1 else self._b.shape_cast(x, (math.prod(shape),))
-                kept = (1,) * len(shape)
-            else:
-                (at,) = self._axes(axis, x.rank, name, x)
-                kept = (*shape[:at], 1, *shape[at + 1 :])
-            found = self._reduce_index(name, x, at, native, wanted)
-            if not keepdims:
-                return found
-            return self._b.shape_cast(found, kept) if found.rank else self._b.broadcast_to(found, kept)
+        with self._one_line(name):
+            axes = None if axis is None else self._axes(axis, x.rank, name, x)
+            if axes is None and x.rank > 1:
+                x = self._b.shape_cast(x, (math.prod(shape),))
+            found = self._reduce_index(name, x, 0 if axes is None else axes[0], native, wanted)
+            return self._kept(found, shape, axes) if keepdims else found
 
     def _reduce_index(self, name: str, x: Value, axis: int, native: DType, wanted: DType) -> Value:
         b = self._b
@@ -408,13 +424,13 @@ class ReductionIdioms(ElementwiseIdioms):
         if not 1 <= count <= x.shape[at]:
             b.fail(AttributeValueError, f"k = {count}", op="top_k", operands=[x], hint=f"from 1 to {x.shape[at]}")
         native = dt.i16 if x.dtype is dt.bf16 else dt.i32
-        with self._one_line():
+        with self._one_line("top_k"):
             places = b.iota(x.shape, native, (at,))
             values: list[Value] = []
             positions: list[Value] = []
             for _ in range(count):
                 positions.append(self._reduce_index("argmax", x, at, native, native))
-                values.append(self._reduce("max", x, at, False, ("maxsi", "maximumf"), (0, -math.inf)))
+                values.append(self._reduce("top_k", x, at, False, "max"))
                 here = self.eq(places, b.pallas.expand_dims(positions[-1], at))
                 x = self.where(here, self._const(-math.inf, x.dtype), x)
             return self._stacked(values, at), self.astype(self._stacked(positions, at), dt.i32)
@@ -424,8 +440,9 @@ class ReductionIdioms(ElementwiseIdioms):
         return wide[0] if len(wide) == 1 else self._b.concatenate(wide, axis)
 
 
-#: How extremes combine, of integers and of floats, and what they start from.
-_EXTREMES: dict[str, tuple[tuple[str, str], tuple[Number, Number]]] = {
-    "max": (("maxsi", "maximumf"), (-(1 << 31), -math.inf)),
-    "min": (("minsi", "minimumf"), ((1 << 31) - 1, math.inf)),
+#: What combines two numbers in MLIR, and what a reduction starts from: of integers, of floats.
+_KINDS: Final[dict[Combine, tuple[tuple[str, Number], tuple[str, Number]]]] = {
+    "add": (("add", 0), ("add", 0.0)),
+    "max": (("maxsi", -(1 << 31)), ("maximumf", -math.inf)),
+    "min": (("minsi", (1 << 31) - 1), ("minimumf", math.inf)),
 }

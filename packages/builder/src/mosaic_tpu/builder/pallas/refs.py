@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import IrOperation, IrValue, ir
+from mosaic_tpu.builder._compat import IrValue
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.enums import MemorySpace
@@ -117,21 +117,8 @@ class RefIdioms(Idioms):
             inner = inner.parent
         if inner.parent is None:
             return None
-        op = inner.block.owner
-        anchor = _operands_made_at(op)
-        if anchor is None:
-            return None
-        for known, at, value in place.constants:
-            if at == dimension and known == op:
-                return value
-        inside, b._ip = b._ip, ir.InsertionPoint(anchor)
-        try:
-            made = self._const(entry, dt.i32)
-        finally:
-            b._ip = inside
-        value = Value(made._ir, made._info, place.scope)
-        place.constants.append((op, dimension, value))
-        return value
+        branch = inner.branch
+        return None if branch is None else branch.operand((place, dimension), entry, b.types.scalar(dt.i32))
 
     def _placed(self, view: RefView, number: int, index: Index) -> Index:
         """The index with the constants of outer blocks for its static ints."""
@@ -331,7 +318,8 @@ class RefIdioms(Idioms):
             >>> b.pallas.swap(a.x, a.x[...] * 2.0).shape
             (8, 128)
         """
-        return self._swap(ref, value, index, mask)
+        with self._one_line("swap"):
+            return self._swap(ref, value, index, mask)
 
     def _swap(self, ref: RefLike, value: Operand, index: object, mask: Value | None) -> Value:
         b = self._b
@@ -440,13 +428,3 @@ def _dynamic(entry: Slice) -> tuple[object, object, int]:
     """A slice with `Value` in the place of what is known at run time only."""
     start, size = (Value if isinstance(v, Value) else v for v in (entry.start, entry.size))
     return start, size, entry.stride
-
-
-def _operands_made_at(op: IrOperation) -> IrOperation | None:
-    """The op before which Pallas makes the operands of a branch, the 0 of its predicate; ``None`` of other ops."""
-    operation = op.operation
-    if operation.name != "scf.if":
-        return None
-    predicate = operation.operands[0].owner
-    zero = predicate.operands[1].owner if getattr(predicate, "name", "") == "arith.cmpi" else None
-    return zero if getattr(zero, "name", "") == "arith.constant" else None

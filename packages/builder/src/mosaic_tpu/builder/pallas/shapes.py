@@ -58,7 +58,7 @@ class ShapeIdioms(Idioms):
             (8, 128)
         """
         target = self._b._shape(shape, "broadcast_to")
-        value = x if isinstance(x, Value) else self._own_number(x)
+        value = self._own(x)
         self._check("broadcast_to", value)
         if value.shape == target:
             return value
@@ -86,6 +86,9 @@ class ShapeIdioms(Idioms):
             target = tuple(math.prod(x.shape) // rest if s == -1 else s for s in target)
         if target == x.shape:
             return x
+        if any(s < 1 for s in target) or math.prod(target) != math.prod(x.shape):
+            hint = "positive sizes, one of them may be -1, and as many elements"
+            self._b.fail(ShapeError, f"shape {x.shape} to {tuple(shape)}", op="reshape", operands=[x], hint=hint)
         if not x.rank:
             return self._b.broadcast_to(x, target)
         if not target:
@@ -233,7 +236,7 @@ class ShapeIdioms(Idioms):
         if not size:
             hint = "vectors have one element or more"
             b.fail(ShapeError, f"no number from {low} to {high} by {by}", op="arange", hint=hint)
-        with self._one_line():
+        with self._one_line("arange"):
             found = b.arange(size, dtype)
             if step is not None:
                 found = b.pallas.mul(by, found)
@@ -248,7 +251,8 @@ class ShapeIdioms(Idioms):
             (8, 256)
         """
         self._b._use_all(xs, "concatenate")
-        return xs[0] if len(xs) == 1 else self._b.concatenate(xs, axis)
+        with self._one_line("concatenate"):
+            return xs[0] if len(xs) == 1 else self._b.concatenate(xs, axis)
 
     @idiom("pl.multiple_of(x, n)", "tpu.assume_multiple", group="shapes")
     def multiple_of(self, x: Operand, n: int) -> Value:
@@ -259,7 +263,7 @@ class ShapeIdioms(Idioms):
             i32
         """
         multiple = self._b._int(n, "multiple_of", "multiple")
-        return self._b.assume_multiple(x if isinstance(x, Value) else self._own_number(x), multiple)
+        return self._b.assume_multiple(self._own(x), multiple)
 
 
 def _new_axes(entries: Sequence[object], rank: int) -> list[int]:
