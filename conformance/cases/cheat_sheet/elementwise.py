@@ -86,7 +86,7 @@ for theirs, ours, name, dtypes in BINARY:
 #: Expressions of one operand: id, Pallas's, ours, the idiom of an operator, element types.
 UNARY = [
     ("neg", "-x", None, ("neg",), NUMBERS),
-    ("not", "~x", None, ("logical_not",), WORDS),
+    ("not", "~x", None, ("bitwise_not",), WORDS),
     ("abs", "jnp.abs(x)", "abs(x)", (), (i32, *FLOATS)),
     ("sign", "jnp.sign(x)", "b.pallas.sign(x)", (), (i32,)),
     ("square", "jnp.square(x)", "x * x", ("mul",), FLOATS),
@@ -167,14 +167,16 @@ for name in ("eq", "ne"):
     )
 PAIRS.expression("equal", "x == y", "x.eq(y)", uses=("eq",), x=vmem(f32), y=vmem(f32))
 PAIRS.expression("not-equal", "x != 0.0", "x.ne(0.0)", uses=("ne",), x=vmem(f32))
-PAIRS.expression("mask-not", "~(x < 0.0)", uses=("logical_not", "lt"), x=vmem(f32))
+PAIRS.expression("mask-not", "~(x < 0.0)", uses=("bitwise_not", "lt"), x=vmem(f32))
 PAIRS.expression("condition-and", "(s > 0) & (s < 3)", uses=("bitwise_and", "gt", "lt"), s=smem(i32))
-PAIRS.expression("condition-not", "~(s > 0)", uses=("logical_not", "gt"), s=smem(i32))
+PAIRS.expression("condition-not", "~(s > 0)", uses=("bitwise_not", "gt"), s=smem(i32))
 PAIRS.expression(
     "logical-and", "jnp.logical_and(s > 0, s < 3)", "(s > 0) & (s < 3)", uses=("bitwise_and",), s=smem(i32)
 )
 PAIRS.expression("logical-or", "jnp.logical_or(s > 0, s < 3)", "(s > 0) | (s < 3)", uses=("bitwise_or",), s=smem(i32))
-PAIRS.expression("logical-not", "jnp.logical_not(s > 0)", "~(s > 0)", uses=("logical_not",), s=smem(i32))
+PAIRS.expression("logical-not", "jnp.logical_not(s > 0)", "b.pallas.logical_not(s > 0)", uses=("gt",), s=smem(i32))
+for dtype in (i32, f32, bf16, u32):
+    PAIRS.expression(f"logical-not-{dtype}", "jnp.logical_not(x)", "b.pallas.logical_not(x)", x=vmem(dtype))
 
 # --- selects ---------------------------------------------------------------------------------------------------------
 

@@ -461,3 +461,17 @@ def test_a_swap_gives_what_was_there(b: Builder, a: Args, raises: Raises) -> Non
         b.pallas.swap(a.y, x, 2)
     with raises(e.DTypeError, "swap"):
         b.pallas.swap(a.ints, x)
+
+
+@pytest.mark.parametrize("axis", [(), (0,), 1.0, "0"], ids=repr)
+def test_a_position_has_one_axis(b: Builder, a: Args, raises: Raises, axis: Any) -> None:
+    for name in ("argmax", "argmin"):
+        with raises(e.AttributeValueError, name, "the axis is", hint="an int"):
+            getattr(b.pallas, name)(a.x[...], axis)
+
+
+def test_not_of_a_number_asks_whether_it_is_0(b: Builder, a: Args, raises: Raises) -> None:
+    assert b.pallas.logical_not(a.x[...]).dtype is i1
+    assert b.pallas.logical_not(a.x[...] > 0.0).dtype is i1
+    with raises(e.DTypeError, "bitwise_not", "f32", hint="logical_not"):
+        b.pallas.bitwise_not(a.x[...])

@@ -230,7 +230,7 @@ class Value:
         return self._scope.owner.pallas.neg(self)
 
     def __invert__(self) -> Value:
-        return self._scope.owner.pallas.logical_not(self)
+        return self._scope.owner.pallas.bitwise_not(self)
 
     def __abs__(self) -> Value:
         return self._b.abs(self)

@@ -196,7 +196,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         self._b._use_vector(x, "nanmean")
         axes = None if axis is None else self._axes(axis, x.rank, "nanmean", x)
         with self._one_line("nanmean"):
-            count = self.sum(self.logical_not(self.ne(x, x)), axes, keepdims=keepdims, dtype=x.dtype)
+            count = self.sum(self.bitwise_not(self.ne(x, x)), axes, keepdims=keepdims, dtype=x.dtype)
             total = self.sum(self._past_nan(x, 0.0, "nanmean"), axes, keepdims=keepdims, dtype=x.dtype)
             return self.div(total, count)
 

@@ -175,7 +175,7 @@ class BitIdioms(ElementwiseIdioms):
         is_nan = self.bitwise_or(self.ne(x, x), self.ne(y, y))
         nan = self._filled(x, 0x7FC00000)
         sign = 1 << 31
-        mask = self.logical_not(self._const(sign, dt.u32))
+        mask = self.bitwise_not(self._const(sign, dt.u32))
         from_size, to_size = self.bitwise_and(from_bits, mask), self.bitwise_and(to_bits, mask)
         equal = self.eq(x, y)
         zero = self._filled(x, 0)

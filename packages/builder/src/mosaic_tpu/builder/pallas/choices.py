@@ -107,6 +107,25 @@ class ChoiceIdioms(ElementwiseIdioms):
             self._b.fail(DTypeError, f"does not take {x.dtype}", op=op, operands=[x], hint="numbers only")
         return x if x.dtype is dt.i1 else self.ne(x, 0)
 
+    @idiom(
+        "jnp.logical_not(x)", "arith.xori", "arith.cmpi", "arith.cmpf", group="choices", traits=("elementwise", "pure")
+    )
+    def logical_not(self, x: Value) -> Value:
+        """`jnp.logical_not`; other types than ``i1`` are compared with 0 first.
+
+        Raises:
+            DTypeError: the elements are no numbers.
+
+        Example:
+            >>> b.pallas.logical_not(a.ints[...]).dtype
+            i1
+        """
+        self._value(x, "logical_not")
+        with self._one_line("logical_not"):
+            truth = self._truth(x, "logical_not")
+            assert isinstance(truth, Value)
+            return self.bitwise_not(truth)
+
     @idiom("jnp.logical_and(x, y)", "arith.andi", group="choices", traits=("elementwise", "pure"))
     def logical_and(self, x: Operand, y: Operand) -> Value:
         """`jnp.logical_and`; other types than ``i1`` are promoted to one and compared with 0 first.

@@ -218,16 +218,20 @@ class ElementwiseIdioms(Idioms):
         return self._arithmetic("neg", 0, x, "arith.subi", "arith.subi", "arith.subf")
 
     @idiom("~x", "arith.xori", group="elementwise", traits=("elementwise", "pure"))
-    def logical_not(self, x: Value) -> Value:
-        """``~x`` and `jnp.logical_not`: exclusive or with -1, a dense constant for vectors.
+    def bitwise_not(self, x: Value) -> Value:
+        """``~x``: exclusive or with -1, a dense constant for vectors.
+
+        Raises:
+            DTypeError: the elements are floats.
 
         Example:
-            >>> b.pallas.logical_not(a.x[...] < 0.0).dtype
+            >>> b.pallas.bitwise_not(a.x[...] < 0.0).dtype
             i1
         """
-        self._value(x, "logical_not")
+        self._value(x, "bitwise_not")
         if not x.dtype.is_int:
-            self._b.fail(DTypeError, f"does not take {x.dtype}", op="logical_not", operands=[x])
+            hint = "b.pallas.logical_not asks whether a number is 0"
+            self._b.fail(DTypeError, f"does not take {x.dtype}", op="bitwise_not", operands=[x], hint=hint)
         return self._b.xori(x, self._b._constant(-1, x._info))
 
     # --- comparisons -------------------------------------------------------------------------------------------
@@ -260,17 +264,17 @@ class ElementwiseIdioms(Idioms):
         )
         match name:
             case "eq":
-                return self.logical_not(self.bitwise_xor(x, y))
+                return self.bitwise_not(self.bitwise_xor(x, y))
             case "ne":
                 return self.bitwise_xor(x, y)
             case "lt":
-                return self.bitwise_and(self.logical_not(x), y)
+                return self.bitwise_and(self.bitwise_not(x), y)
             case "le":
-                return self.bitwise_or(self.logical_not(x), y)
+                return self.bitwise_or(self.bitwise_not(x), y)
             case "gt":
-                return self.bitwise_and(x, self.logical_not(y))
+                return self.bitwise_and(x, self.bitwise_not(y))
             case _:
-                return self.bitwise_or(x, self.logical_not(y))
+                return self.bitwise_or(x, self.bitwise_not(y))
 
     @idiom("x < y", "arith.cmpi", "arith.cmpf", group="elementwise", traits=("elementwise", "pure"))
     def lt(self, x: Operand, y: Operand) -> Value:

@@ -491,7 +491,7 @@ class MathIdioms(ElementwiseIdioms):
         if x.dtype is not dt.f32:
             self._b.fail(DTypeError, f"isfinite of {x.dtype}", op="isfinite", operands=[x], hint="cast to f32 first")
         weird = self._b._emit("tpu.weird", self._b.types.like(x._info, dt.i1), [x._ir])
-        return self.logical_not(weird)
+        return self.bitwise_not(weird)
 
     def _floats(self, x: Value, op: str) -> None:
         self._value(x, op)

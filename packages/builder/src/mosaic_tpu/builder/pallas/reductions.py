@@ -348,7 +348,7 @@ class ReductionIdioms(ElementwiseIdioms):
         keepdims = self._b._flag(keepdims, name, "keepdims")
         shape = x.shape
         with self._one_line(name):
-            axes = None if axis is None else self._axes(axis, x.rank, name, x)
+            axes = None if axis is None else self._axes(self._b._int(axis, name, "axis"), x.rank, name, x)
             if axes is None and x.rank > 1:
                 x = self._b.shape_cast(x, (math.prod(shape),))
             found = self._reduce_index(name, x, 0 if axes is None else axes[0], native, wanted)
