@@ -475,3 +475,11 @@ def test_not_of_a_number_asks_whether_it_is_0(b: Builder, a: Args, raises: Raise
     assert b.pallas.logical_not(a.x[...] > 0.0).dtype is i1
     with raises(e.DTypeError, "bitwise_not", "f32", hint="logical_not"):
         b.pallas.bitwise_not(a.x[...])
+
+
+def test_a_fill_has_the_type_that_is_asked_for(b: Builder, a: Args, raises: Raises) -> None:
+    for dtype in (f32, i32, i1):
+        assert b.pallas.full((8, 128), a.i, dtype).dtype is dtype
+    assert b.pallas.full((), a.i, f32).shape == ()
+    with raises(e.ShapeError, "full", "does not fill"):
+        b.pallas.full((), a.x[0], f32)

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 from mosaic_tpu import lift as package
 from mosaic_tpu.builder import MosaicModule
@@ -150,3 +152,19 @@ def test_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(shown) == 2
     assert all(text in printed for text in shown)
     assert "+    times = input_0 * input_0" in printed
+
+
+def test_a_grid_of_a_size_known_at_run_time() -> None:
+    def double(n: Any, x: Any, o: Any) -> None:
+        o[...] = x[...] * 2.0
+
+    def call(n: Any, x: Any) -> Any:
+        block = pl.BlockSpec((8, 128), lambda i, n: (i, 0))
+        spec = pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=(n[0],), in_specs=[block], out_specs=block)
+        return pl.pallas_call(double, grid_spec=spec, out_shape=jax.ShapeDtypeStruct((64, 128), jnp.float32))(n, x)
+
+    program = lowered(call, jax.ShapeDtypeStruct((1,), jnp.int32), jax.ShapeDtypeStruct((64, 128), jnp.float32))
+    source = lift(program)
+    assert "grid=(None,)" in source
+    (theirs,), (ours,) = ir.calls_of(program), ir.calls_of(run(source).stablehlo)
+    assert [shape for shape, _ in ours.inputs] == [shape for shape, _ in theirs.inputs] == [(), (1,), (64, 128)]

@@ -71,7 +71,9 @@ def _operands(module: MosaicModule) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if signature is None:
         return (), ()
     given = (*signature.with_role(Role.SCALAR_PREFETCH), *signature.with_role(Role.INPUT))
-    return tuple(a.name for a in given), tuple(a.name for a in signature.with_role(Role.OUTPUT))
+    # What the call gives first: the bounds of the grid that are no numbers.
+    bounds = tuple(f"bound_{d}" for d, g in enumerate(signature.grid or ()) if g is None)
+    return (*bounds, *(a.name for a in given)), tuple(a.name for a in signature.with_role(Role.OUTPUT))
 
 
 def _knobs(package: Any, module: MosaicModule, version: int | None, extras: CallExtras | None) -> CallExtras:

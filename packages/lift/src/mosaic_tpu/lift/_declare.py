@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from mosaic_tpu.lift._code import Call, Items, Named, Node, Shape, String, Text, mapping, tuple_text
+from mosaic_tpu.lift._code import Call, Items, Named, Node, Shape, String, Text, mapping
 from mosaic_tpu.lift._kernel import Declared
 from mosaic_tpu.lift._names import identifier
 from mosaic_tpu.lift._types import Imported, dtype_code
@@ -43,7 +43,7 @@ def declare(w: Writer, module: ir.Module, found: Declared, shapes: Sequence[tupl
         Call(
             "b.declare_args",
             arguments,
-            grid=None if grid is None else Text(tuple_text(grid)),
+            grid=None if grid is None else Items("(", [Text(str(g)) for g in grid], ")"),
             dimension_semantics=None if default or plain else _semantics_code(found.semantics),
             core_type=core,
             window_params=Text("False") if grid is not None and found.windows is None else None,
@@ -149,7 +149,7 @@ def _follows(found: Declared, entry: WindowText, mapped: IndexMap, block: tuple[
         if isinstance(returned, ir.Value):
             if returned not in mapped.arguments[: mapped.ids]:
                 return None
-            last = max(0, found.grid[mapped.arguments.index(returned)] - 1)
+            last = max(0, (found.grid[mapped.arguments.index(returned)] or 1) - 1)
         else:
             last = int(returned)
         sizes.append((last + 1) * size)

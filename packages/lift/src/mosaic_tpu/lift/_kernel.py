@@ -26,7 +26,7 @@ class Declared:
     Attributes:
         ids: program ids.
         roles: of the other arguments, in order.
-        grid: bounds; those that the call gives are 1 here.
+        grid: bounds; ``None`` for those that the call gives.
         semantics: one a dimension.
         windows: entries of ``window_params``; ``None`` where there is none.
         maps: the index maps of those.
@@ -36,7 +36,7 @@ class Declared:
 
     ids: int
     roles: list[str]
-    grid: tuple[int, ...] | None
+    grid: tuple[int | None, ...] | None
     semantics: tuple[str, ...]
     windows: list[WindowText] | None
     maps: dict[int, IndexMap]
@@ -68,7 +68,8 @@ def declared(module: ir.Module, functions: Sequence[ir.Function], outputs: int |
     semantics = _semantics(kernel, bounds)
     if semantics is None or (bounds is not None and not bounds):
         return None
-    found = Declared(ids, [*roles, *["scratch"] * scratch], bounds, semantics, None, {}, {}, 1)
+    grid = None if bounds is None else tuple(None if g == ir.DYNAMIC else g for g in bounds)
+    found = Declared(ids, [*roles, *["scratch"] * scratch], grid, semantics, None, {}, {}, 1)
     if "window_params" in attributes and not _read_windows(found, module, functions, types, prefetch, operands):
         return None
     found.overridden = _overridden(kernel, found)
@@ -154,7 +155,7 @@ def _overridden(kernel: ir.Function, found: Declared) -> dict[str, str | None]:
         if name in ("function_type", "sym_name", *_ATTRIBUTES, "tpu.core_type"):
             continue
         changed[name] = text
-    if found.grid is not None and any(not 0 <= g < _LARGEST_BOUND for g in found.grid):
+    if found.grid is not None and any(g is not None and not 0 <= g < _LARGEST_BOUND for g in found.grid):
         changed["iteration_bounds"] = attributes.text("iteration_bounds")
-        found.grid = tuple(g if 0 <= g < _LARGEST_BOUND else 1 for g in found.grid)
+        found.grid = tuple(g if g is None or 0 <= g < _LARGEST_BOUND else 1 for g in found.grid)
     return changed
