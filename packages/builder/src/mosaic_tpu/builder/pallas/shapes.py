@@ -26,14 +26,16 @@ class ShapeIdioms(Idioms):
             (8, 128)
         """
         target = self._b._shape(shape, "full")
+        if not isinstance(value, Value):
+            scalar = self._const(value, dtype)
+            return self._b.broadcast_to(scalar, target) if target else scalar
         with self._one_line("full"):
-            scalar = self.astype(self._value(value, "full"), dtype) if isinstance(value, Value) else None
-            filled = self._const(value, dtype) if scalar is None else scalar  # pyright: ignore[reportArgumentType]
-            if not target and filled.rank:
+            filling = self._b.pallas.astype(self._value(value, "full"), dtype)
+            if not target and filling.rank:
                 self._b.fail(
-                    ShapeError, f"{filled.shape} does not fill ()", op="full", operands=[filled], hint="a scalar"
+                    ShapeError, f"{filling.shape} does not fill ()", op="full", operands=[filling], hint="a scalar"
                 )
-            return self._b.broadcast_to(filled, target) if target else filled
+            return self._b.broadcast_to(filling, target) if target else filling
 
     @idiom("jnp.zeros(shape, dtype)", "arith.constant", "vector.broadcast", group="shapes")
     def zeros(self, shape: Sequence[int], dtype: DType) -> Value:
