@@ -26,12 +26,12 @@ GOALS: Final = {
     ("16 times as long, idioms", "per op"): (1.5, "at most"),
 }
 PRESET: Final = "llama-3-8b-decode"
-#: Ops of the chains: loads, sums and stores.
+#: Statements of the chains, each with two loads, a product, a sum and a store.
 LENGTHS: Final = {"a chain": 50, "4 times as long": 200, "16 times as long": 800}
 
 
 def chain(length: int) -> bytes:
-    """A kernel that adds so many times, each time to what was stored last."""
+    """A kernel of so many statements, each of which adds to what the eighth before it stored."""
     b = Builder("chain")
     a = b.declare_args({"x": Ref((8, 128), f32), "o": Ref((8, 128), f32, role=Role.OUTPUT)})
     for number in range(length):

@@ -219,7 +219,9 @@ def squeezed(ref: Value, dropped: Sequence[bool]) -> RefView:
 def joined(transforms: tuple[Transform, ...], index: Index) -> tuple[tuple[Transform, ...], Index]:
     """The transforms that an index follows, and the index: one that follows `squeezed` alone takes its place."""
     last = transforms[-1] if transforms else None
-    if not isinstance(last, Index) or not any(type(e) is SqueezedAway for e in last.entries) or len(transforms) > 1:
+    if len(transforms) != 1 or not isinstance(last, Index) or not last.drops:
+        return transforms, index
+    if not any(type(e) is SqueezedAway for e in last.entries):
         return transforms, index
     if len(index.entries) == len(last.entries):
         return transforms, index

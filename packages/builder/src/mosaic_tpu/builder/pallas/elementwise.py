@@ -411,6 +411,9 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.astype(a.x[...], bf16).dtype
             bf16
         """
+        # Most of what idioms convert has the type already.
+        if type(x) is Value and x._info.dtype is dtype and x._scope.live is self._b and not x._info.is_ref:
+            return x
         self._value(x, "astype")
         source, dtype = x.dtype, self._b._data_type(dtype, "astype")
         if source is dtype:

@@ -111,8 +111,8 @@ def _where(op: ir.Operation, types: Types) -> Iterator[Form]:
 
 @proposes("arith.subf", "arith.subi", "arith.negf", "arith.xori")
 def _unary_operators(op: ir.Operation, types: Types) -> Iterator[Form]:
-    sign, name = ("~", "negated") if op.name == "arith.xori" else ("-", "negated")
-    yield Form((op.results[0].type,), lambda xs: Text(f"{sign}{xs[0].text}"), name)
+    sign = "~" if op.name == "arith.xori" else "-"
+    yield Form((op.results[0].type,), lambda xs: Text(f"{sign}{xs[0].text}"), "negated")
 
 
 # --- casts -----------------------------------------------------------------------------------------------------------

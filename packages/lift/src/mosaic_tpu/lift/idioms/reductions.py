@@ -24,10 +24,9 @@ def _reductions() -> dict[str, list[str]]:
 
 
 _REDUCED: Final = _reductions()
-_ONES: Final = {"vector.multi_reduction": "reduction_dims", "tpu.reduce_index": "axis"}
 
 
-@proposes(*_ONES)
+@proposes("vector.multi_reduction", "tpu.reduce_index")
 def _reduction(op: ir.Operation, types: Types) -> Iterator[Form]:
     source = op.operands[0]
     for name in _REDUCED[op.name]:
