@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import random
+import types
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +173,61 @@ def test_text_that_is_no_kernel(text: str, says: str) -> None:
     with pytest.raises(errors.ModuleFormatError) as caught:
         simulate(text, X)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["\\FF", "k\\C3\\28", "\\C3"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"tpu.NAME"() : () -> ()',
+        '"other.NAME"() : () -> ()',
+        'func.call @"NAME"() : () -> ()',
+        '"tpu.trace_stop"() {a = "NAME"} : () -> ()',
+        '"tpu.trace_stop"() : () -> () loc("NAME")',
+    ],
+)
+def test_names_and_strings_that_are_no_utf8(line: str, name: str) -> None:
+    """Jaxlib ends the process over some of them."""
+    text = COPY.replace("  return\n", f"  {line.replace('NAME', name)}\n  return\n")
+    with pytest.raises(errors.ModuleFormatError, match="not UTF-8"):
+        read(text)
+
+
+def test_names_and_strings_beyond_ascii() -> None:
+    text = COPY.replace(
+        "  return\n", '  "tpu.trace_stop"() {a = "\\C3\\A9", b = "ü"} : () -> () loc("é":1:2)\n  return\n'
+    )
+    np.testing.assert_array_equal(simulate(text, X).outputs[0], X)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('kernel_name = "double"', 'kernel_name = "\\FF"'),
+        ('backend_config = "{', 'backend_config = "\\FF{'),
+        (
+            "stablehlo.custom_call @tpu_custom_call",
+            '"stablehlo.\\FF"() : () -> ()\nstablehlo.custom_call @tpu_custom_call',
+        ),
+    ],
+)
+def test_programs_with_names_that_are_no_utf8(old: str, new: str) -> None:
+    def double(x: Any, o: Any) -> None:
+        o[...] = x[...] * 2
+
+    text = lowered(pl.pallas_call(double, out_shape=jax.ShapeDtypeStruct(TILE, X.dtype)), X)
+    np.testing.assert_array_equal(simulate(text, X).outputs[0], X * 2)
+    assert old in text
+    with pytest.raises(errors.ModuleFormatError):
+        simulate(text.replace(old, new), X)
+
+
+def test_a_lowered_kernel_whose_body_is_damaged() -> None:
+    """Any object with a body is taken, so none is trusted."""
+    assert read(types.SimpleNamespace(body=body())).kernel.operation.name == "func.func"
+    for case in range(8):
+        with contextlib.suppress(errors.ModuleFormatError):
+            read(types.SimpleNamespace(body=damaged(body(), case)))
 
 
 @pytest.mark.parametrize(

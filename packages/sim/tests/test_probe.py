@@ -44,6 +44,30 @@ def test_the_process_serves_more_than_one_and_is_replaced_when_it_has_died() -> 
     assert _probe._STATE.process is not first
 
 
+def _that_ends_by(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the process ends by a signal as soon as it has been given bytes."""
+    script = _probe._SCRIPT.replace("data, debug =", f"os.kill(os.getpid(), {int(number)}); data, debug =")
+    monkeypatch.setattr(_probe, "_SCRIPT", script)
+    monkeypatch.setattr("mosaic_tpu.sim._read._TRUSTED", set())
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_process_that_is_killed_is_no_fault_of_the_bytes(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _that_ends_by(number, monkeypatch)
+    with pytest.raises(InternalError, match=f"ended by {number.name}") as error:
+        ir.read(BODY)
+    assert not isinstance(error.value, ModuleFormatError)
+
+
+@pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
+def test_a_process_that_crashes_is_one(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    _that_ends_by(number, monkeypatch)
+    with pytest.raises(ModuleFormatError, match="crashed"):
+        ir.read(BODY)
+
+
 @pytest.mark.parametrize("python", ["/bin/false", "/proc/nowhere/python"])
 def test_a_process_that_does_not_start_is_no_fault_of_the_bytes(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", python)

@@ -27,6 +27,9 @@ _OP: Final = re.compile(r' *(?:(%\w+)(?::(\d+))? = )?"([\w.]+)"\(([^)]*)\)(?:\[[
 _BLOCK: Final = re.compile(r" *\^bb\d+(?:\((.*)\))?:(?:\s*//.*)?$")
 _ARGUMENT: Final = re.compile(r"^(%\w+): (.*?)(?: loc\((.*)\))?$")
 _ALIAS: Final = re.compile(r"(#loc\d*) = loc\((.*)\)$")
+#: What MLIR writes once for all: ``#map = affine_map<(d0) -> (d0)>``. Locations have names of their own.
+_ABBREVIATION: Final = re.compile(r"(#(?!loc\d*\b)\w+) = (.*)$")
+_ABBREVIATED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|#\w+')
 _EMPTY: Final = re.compile(r" \(\{\s*\}(?:, \{\s*\})*\)")
 _NONE: Final = Attributes({})
 
@@ -46,10 +49,8 @@ class _Reader:
         self.argument_locations: dict[int, str] = {}
 
     def functions(self) -> list[Function]:
+        self._abbreviations()
         lines = self.lines
-        while self.at < len(lines) and (alias := _ALIAS.match(lines[self.at])):
-            self.aliases[alias[1]] = alias[2]
-            self.at += 1
         root = self._operation(None)
         for line in lines[self.at :]:
             if alias := _ALIAS.match(line):
@@ -61,6 +62,21 @@ class _Reader:
             for op in (root.regions[0].operations if root.regions else [])
             if op.name == "func.func"
         ]
+
+    def _abbreviations(self) -> None:
+        """What stands before the module: names of locations, and of attributes, which are written out."""
+        texts: dict[str, str] = {}
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            if alias := _ALIAS.match(line):
+                self.aliases[alias[1]] = alias[2]
+            elif alias := _ABBREVIATION.match(line):
+                texts[alias[1]] = alias[2]
+            else:
+                break
+            self.at += 1
+        if texts:
+            self.lines = [_ABBREVIATED.sub(lambda found: texts.get(found[0], found[0]), line) for line in self.lines]
 
     def _operation(self, parent: Block | None) -> Operation:
         line = self.lines[self.at]

@@ -1,6 +1,6 @@
-"""Bytes are first read in another process: MLIR's parser may crash on damaged ones, or never return.
+"""Modules are first read in another process: MLIR's parser may crash on damaged ones, or never return.
 
-The process stays for the next bytes, and is replaced when it has died.
+The process stays for the next module, and is replaced when it has died.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import contextlib
 import math
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,18 +24,21 @@ from mosaic_tpu.sim import _compat
 LIMIT: Final = 20.0
 _START_LIMIT: Final = 120.0
 
-#: All that MLIR does here with bytes. It loads `_compat` alone, by its path. Each job is two sizes and the bytes, each
-#: answer a size and what MLIR said, nothing if it can read them.
+#: All that MLIR does here with a module, of a kernel or a program. It loads `_compat` alone, by its path. A job is two
+#: sizes and the bytes, an answer a size and what MLIR said, nothing if it can read them.
 _SCRIPT: Final = """
 import importlib.util, os, signal, sys
 spec = importlib.util.spec_from_file_location("compat", sys.argv[1])
 compat = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(compat)
+from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 answers = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)
 
 def said(data, debug):
     context = compat.new_context()
+    for dialect in (stablehlo, chlo, sdy):
+        dialect.register_dialect(context)
     try:
         with context, compat.open_ir.Location.unknown():
             module = compat.open_ir.Module.parse(data, context=context)
@@ -63,6 +67,10 @@ class CrashedError(Exception):
     """The process ended over the bytes."""
 
 
+class KilledError(Exception):
+    """Somebody else ended the process: how."""
+
+
 class StartError(Exception):
     """The process did not start: what it said."""
 
@@ -76,13 +84,14 @@ def refusal(data: bytes, debug_locations: bytes) -> str:
 
     Raises:
         CrashedError: its parser crashed.
+        KilledError: the process was killed, and so was the next.
         StartError: there is no such process.
         TimeoutError: it did not return within `LIMIT` seconds.
     """
     with _STATE.lock:
         try:
             return _asked(data, debug_locations)
-        except _LostError:
+        except (_LostError, KilledError):
             return _asked(data, debug_locations)  # of a new one
 
 
@@ -116,7 +125,7 @@ class _Process:
         self._received = b""
         try:
             self._read(len(b"ready\n"), time.monotonic() + _START_LIMIT)
-        except (CrashedError, TimeoutError) as error:
+        except (CrashedError, KilledError, TimeoutError) as error:
             said = self._last_line() or f"nothing in {_START_LIMIT:.0f} s" * isinstance(error, TimeoutError)
             self.end()
             raise StartError(said or f"exit code {self.popen.returncode}") from None
@@ -150,10 +159,17 @@ class _Process:
                     raise TimeoutError
                 piece = os.read(self._out.fileno(), 1 << 16)
                 if not piece:
-                    raise CrashedError
+                    raise self._ended()
                 self._received += piece
         found, self._received = self._received[:size], self._received[size:]
         return found
+
+    def _ended(self) -> Exception:
+        """Why it ended by itself: a parser that crashes aborts or reads where it must not; memory runs out outside."""
+        code = self.popen.wait()
+        if -code in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            return KilledError(f"ended by {signal.Signals(-code).name}")
+        return CrashedError()
 
     def end(self) -> None:
         self.popen.kill()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import functools
 import json
 import re
@@ -20,7 +21,7 @@ import ml_dtypes
 import numpy as np
 
 from mosaic_tpu.sim import _stablehlo, _types
-from mosaic_tpu.sim._read import LoweredText, digest, program_text
+from mosaic_tpu.sim._read import LoweredText, digest, first_elsewhere, has_high_escapes, program_text
 from mosaic_tpu.sim._stablehlo import open_ir
 from mosaic_tpu.sim.errors import InputError, ModuleFormatError, UnsupportedOpError
 
@@ -69,6 +70,18 @@ class KernelCall:
         return digest(self.body, self.debug_locations)
 
 
+@contextlib.contextmanager
+def _utf8() -> Iterator[None]:
+    """Jaxlib makes no `str` of a name or string that is no UTF-8; strings that nobody reads may hold anything."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "conversion error" not in str(error):
+            raise
+        raise ModuleFormatError("a name or a string of a kernel's call is not UTF-8", hint=_HINT) from None
+
+
+@_utf8()
 def calls_of(source: Any) -> list[KernelCall]:
     """Every kernel of a program, in the order of the text, after private functions that hold one have been inlined.
 
@@ -126,6 +139,8 @@ def _text_of(source: Any) -> str:
 
 def _read(text: str) -> Any:
     """The module, with a kernel in it, and each kernel as far out as inlining brings it."""
+    if has_high_escapes(text) and not isinstance(text, LoweredText):
+        first_elsewhere(text.encode())
     try:
         module = _stablehlo.parse(text)
     except _stablehlo.MLIRError as error:
@@ -342,6 +357,7 @@ class _Program:
 
 
 @functools.lru_cache(maxsize=16)
+@_utf8()
 def _program(text: str) -> _Program:
     module = _read(text)
     main = _main(module)

@@ -17,9 +17,11 @@ from mosaic_tpu.sim.errors import InternalError, ModuleFormatError, SimulationEr
 #: How deep brackets may be nested in text: MLIR's parser calls itself for each, and overflows the stack in the end.
 _DEEPEST: Final = 1000
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_HIGH_ESCAPE: Final = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
 _SUFFIXES: Final = (".mlir", ".mlirbc")
 #: An op of a program. A Mosaic module may have the word in its names, its strings and its comments.
 _STABLEHLO: Final = re.compile(r"(?<![@%#!$.\w])stablehlo\.[a-z]")
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*')
 _MAGIC: Final = b"ML\xefR"
 _TRUSTED: Final[set[bytes]] = set()
@@ -142,10 +144,7 @@ def _read_bytes(data: bytes, debug_locations: bytes | None) -> Module:
             return read(data.decode())
         except UnicodeDecodeError:
             raise ModuleFormatError("these bytes are neither MLIR text nor bytecode", op="read") from None
-    key = digest(data, debug_locations)
-    if key not in _TRUSTED:
-        _try_elsewhere(data, debug_locations or b"")
-        _TRUSTED.add(key)
+    first_elsewhere(data, debug_locations)
     return _parsed(data, debug_locations)
 
 
@@ -155,23 +154,54 @@ def _read_trusted(data: bytes, debug_locations: bytes | None) -> Module:
     return _read_bytes(data, debug_locations)
 
 
-def _try_elsewhere(data: bytes, debug_locations: bytes) -> None:
-    """Read in a process of its own: MLIR may hang on damaged bytes, or take the process with it."""
+def first_elsewhere(data: bytes, debug_locations: bytes | None = None) -> None:
+    """Read in a process of its own, once: MLIR may hang on a damaged module, or take the process with it."""
+    key = digest(data, debug_locations)
+    if key in _TRUSTED:
+        return
     try:
-        said = _probe.refusal(data, debug_locations)
+        said = _probe.refusal(data, debug_locations or b"")
     except TimeoutError:
         raise ModuleFormatError(
-            f"MLIR's parser did not end within {_probe.LIMIT:.0f} s: the bytes are damaged", op="read"
+            f"MLIR's parser did not end within {_probe.LIMIT:.0f} s: the module is damaged", op="read"
         ) from None
     except _probe.StartError as error:
         hint = "is sys.executable a Python that has jaxlib?"
         raise InternalError(
-            f"the process that reads bytes first did not start: {error}", op="read", hint=hint
+            f"the process that reads modules first did not start: {error}", op="read", hint=hint
         ) from None
+    except _probe.KilledError as error:
+        hint = "is there memory left? nothing is known of the module: read it again"
+        raise InternalError(f"the process that reads modules first was {error}", op="read", hint=hint) from None
     except _probe.CrashedError:
-        raise ModuleFormatError("MLIR's parser crashed on these bytes: they are damaged", op="read") from None
+        raise ModuleFormatError("MLIR's parser crashed on this module: it is damaged", op="read") from None
     if said:
         raise _refused(said)
+    _TRUSTED.add(key)
+
+
+def has_high_escapes(text: str) -> bool:
+    """Whether bytes beyond ASCII stand in it as escapes: jaxlib ends the process over a message that is no UTF-8."""
+    return _HIGH_ESCAPE.search(text) is not None
+
+
+def _check_utf8(text: str) -> None:
+    """A kernel's names and strings are UTF-8.
+
+    Raises:
+        ModuleFormatError: one is not.
+    """
+    if not has_high_escapes(text):
+        return
+    for found in _STRING.finditer(text):
+        plain = re.sub(rb"\\([0-9A-Fa-f]{2})", lambda code: bytes.fromhex(code[1].decode()), found[0].encode())
+        try:
+            plain.decode()
+        except UnicodeDecodeError:
+            line = text.count("\n", 0, found.start()) + 1
+            raise ModuleFormatError(
+                f"a string is not UTF-8: {found[0][:80]}", op="read", hint=f"see line {line}"
+            ) from None
 
 
 def digest(data: bytes, debug_locations: bytes | None) -> bytes:
@@ -184,6 +214,7 @@ def _read_text(text: str, debug_locations: bytes | None) -> Module:
         raise ModuleFormatError("the text is empty", op="read")
     if _depth(text) > _DEEPEST:
         raise ModuleFormatError(f"brackets are nested more than {_DEEPEST} deep", op="read", hint="nest fewer regions")
+    _check_utf8(text)
     return _parsed(text, debug_locations)
 
 
@@ -227,6 +258,7 @@ def _read_module(module: Any, debug_locations: bytes | None = None) -> Module:
         if not module.operation.verify():
             raise ModuleFormatError("the module does not verify", op="read")
         text = _compat.generic_text(module)
+        _check_utf8(text)
         locations, aliases = (None, None) if debug_locations is None else _locations(debug_locations, module.context)
     except ModuleFormatError:
         raise
@@ -257,7 +289,7 @@ def _locations(data: bytes, context: Any) -> tuple[list[str] | None, dict[str, s
 
 def _read_lowered(source: Any) -> Module:
     """A lowered kernel: a body, maybe with its locations, and the shapes and names of its operands."""
-    module = _read_trusted(source.body, getattr(source, "debug_locations", None))
+    module = _read_bytes(source.body, getattr(source, "debug_locations", None))
     outputs = getattr(source, "outputs", None)
     if outputs is not None:
         specs = tuple((tuple(o.shape), o.dtype.numpy) for o in outputs)
