@@ -1,4 +1,4 @@
-"""What the tests share: small kernels, a cache folder of their own, and whether there is a compiler."""
+"""What the tests share: small kernels, a cache folder of their own, the clock of a TPU, whether there is a compiler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
 
-from mosaic_tpu.aot import _pool
+from mosaic_tpu.aot import _candidate, _pool, _tune
 
 DOUBLE: Final = """
 func.func @double(%x: memref<8x128xf32, #tpu.memory_space<vmem>>,
@@ -42,6 +42,20 @@ def no_worker_left() -> Iterator[None]:
 def needs_compiler() -> None:
     if importlib.util.find_spec("libtpu") is None:
         pytest.skip("the TPU compiler is not installed: pip install 'mosaic-tpu-aot[tpu]'")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A TPU of the generation v5e, on which each config takes as long as it has blocks; which were timed."""
+    timed: list[int] = []
+
+    def seconds(kernel: Any, config: Any, scalars: Any) -> float:
+        timed.append(config.block)
+        return 1e-6 * 512 / config.block
+
+    monkeypatch.setattr(_tune, "tpu_generation", lambda: "v5e")
+    monkeypatch.setattr(_candidate, "measured", seconds)
+    return timed
 
 
 def lowered(function: Callable[..., Any], *shapes: jax.ShapeDtypeStruct) -> Any:
