@@ -22,6 +22,11 @@ def _add(name: str, dtypes: tuple[DType, ...], *forms: str, module: str = "jnp")
 _add("hypot", (*FLOATS, i32), "x, y", "x, 2.0", "1.5, x", "x, 2")
 _add("hypot", (f16,), "x, y")
 PAIRS.expression("hypot-row", "jnp.hypot(x, y)", "b.pallas.hypot(x, y)", x=vmem(f32), y=vmem(f32, (128,)))
+for _dtype in (f32, i32):
+    PAIRS.expression(
+        f"hypot-scalars-{_dtype}", "jnp.hypot(s, t)", "b.pallas.hypot(s, t)", s=smem(_dtype), t=smem(_dtype)
+    )
+    PAIRS.expression(f"entr-scalar-{_dtype}", "jax.scipy.special.entr(s)", "b.pallas.entr(s)", s=smem(_dtype))
 PAIRS.expression("hypot-scalar", "jnp.hypot(x, s)", "b.pallas.hypot(x, s)", x=vmem(f32), s=smem(f32))
 for _name in ("deg2rad", "rad2deg"):
     _add(_name, (*FLOATS, i32), "x")
@@ -43,6 +48,18 @@ _add("isneginf", FLOATS, "x")
 _add("nan_to_num", FLOATS, "x", "x, nan=1.0", "x, posinf=2.0", "x, neginf=-3.0, nan=1.0")
 _add("isclose", (f32,), "x, y", "x, 1.0", "x, y, equal_nan=True", "x, y, rtol=1e-3", "x, y, 1e-3, 1e-4", "x, 1")
 PAIRS.expression("isclose-types", "jnp.isclose(x, y)", "b.pallas.isclose(x, y)", x=vmem(f32), y=vmem(i32))
+for _name, _first, _second in (("unsigned", u32, i32), ("narrow", i8, i32), ("narrow-unsigned", i8, u32)):
+    PAIRS.expression(
+        f"isclose-{_name}",
+        "jnp.isclose(x, y)",
+        "b.pallas.isclose(x, y)",
+        x=vmem(_first, (32, 128)),
+        y=vmem(_second, (32, 128)),
+    )
+_add("isclose", (u32, i8), "x, 1")
+PAIRS.expression(
+    "isclose-mask", "jnp.isclose(x > 0, y)", "b.pallas.isclose(x > 0, y)", uses=("gt",), x=vmem(i32), y=vmem(u32)
+)
 _add("allclose", (f32,), "x, y", "x, 1.0", "x, y, 1e-3", "x, y, equal_nan=True")
 _add("array_equal", (*FLOATS, i32), "x, y")
 for _name in ("xlogy", "xlog1py"):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
@@ -77,6 +78,32 @@ class loop_static:
 
     def ours(b, x, o):
         @b.pallas.loop(0, 8)
+        def _(i):
+            o[i] = x[i]
+
+
+@PAIRS.add(x=vmem(f32), o=out(f32), uses=("load", "store"))
+class loop_down:
+    def pallas(x, o):
+        @pl.loop(7, 2, step=-1)
+        def _(i):
+            o[i] = x[i]
+
+    def ours(b, x, o):
+        @b.pallas.loop(7, 2, step=-1)
+        def _(i):
+            o[i] = x[i]
+
+
+@PAIRS.add(x=vmem(f32), o=out(f32), uses=("load", "store"))
+class loop_unrolled_by_zero:
+    def pallas(x, o):
+        @pl.loop(np.int32(1), np.int32(3), unroll=0)
+        def _(i):
+            o[i] = x[i]
+
+    def ours(b, x, o):
+        @b.pallas.loop(np.int32(1), np.int32(3), unroll=0)
         def _(i):
             o[i] = x[i]
 

@@ -227,6 +227,12 @@ for name in ("logical_and", "logical_or", "logical_xor"):
         ("row", "x", "r", {"x": X, "r": R}),
         ("number", "x > 0.0", "True", {"x": X}),
         ("scalars", "s", "t", {"s": smem(i32), "t": smem(i32)}),
+        ("true", "x", "True", {"x": X}),
+        ("false-first", "False", "x", {"x": H}),
+        ("true-scalar", "True", "s", {"s": smem(i32)}),
+        ("integer", "x", "3", {"x": X}),
+        ("mask-and-integer", "x > 0.0", "2", {"x": X}),
+        ("float", "n", "2.5", {"n": vmem(i32)}),
     ]:
         label = name.replace("_", "-")
         uses = ("gt",) if ">" in left else ()
@@ -275,6 +281,11 @@ PAIRS.expression(
 for dtype in FLOATS:
     x = tile(dtype)
     PAIRS.expression(f"copysign-{dtype}", "jnp.copysign(x, y)", "b.pallas.copysign(x, y)", x=x, y=x)
+for dtype in (i32, u32, i8):
+    for label, number in (("zero", "-0.0"), ("int", "-1"), ("bool", "True")):
+        form = f"copysign(x, {number})"
+        PAIRS.expression(f"copysign-{label}-{dtype}", f"jnp.{form}", f"b.pallas.{form}", x=tile(dtype))
+PAIRS.expression("copysign-mask", "jnp.copysign(x > 0, 1)", "b.pallas.copysign(x > 0, 1)", uses=("gt",), x=X)
 PAIRS.expression("nextafter", "lax.nextafter(x, y)", "b.pallas.nextafter(x, y)", x=X, y=X)
 PAIRS.expression(
     "nextafter-3d",

@@ -251,6 +251,22 @@ for dtype in (*FLOATS, i32, u32):
         f"full-like-{dtype}", "jnp.full_like(x, 2) + x", "b.pallas.full_like(x, 2) + x", uses=("add",), x=tile(dtype)
     )
 FILLS.expression(
+    "full-like-values",
+    "jnp.full_like(x, y) + x",
+    "b.pallas.full_like(x, y) + x",
+    uses=("add",),
+    x=vmem(i32),
+    y=vmem(f32),
+)
+FILLS.expression(
+    "full-like-row",
+    "jnp.full_like(x, y) + x",
+    "b.pallas.full_like(x, y) + x",
+    uses=("add",),
+    x=vmem(i32),
+    y=vmem(f32, (128,)),
+)
+FILLS.expression(
     "full-like-float", "jnp.full_like(x, 2.5) + x", "b.pallas.full_like(x, 2.5) + x", uses=("add",), x=vmem(f32)
 )
 for dtype in (f32, bf16, i32):

@@ -105,5 +105,22 @@ for name, text, dtype in [
     ("integers-i8", "x ** x", i8),
 ]:
     PAIRS.expression(f"power-operator-{name}", text, uses=("power",), x=vmem(dtype, TILE))
+for name, text, args in [
+    ("numpy-integer", "x ** np.int32(3)", {"x": vmem(bf16, TILE)}),
+    ("numpy-unsigned", "x ** np.uint32(7)", {"x": vmem(f32)}),
+    ("true", "x ** True", {"x": vmem(f32)}),
+    ("of-true", "True ** x", {"x": vmem(i32)}),
+    ("of-numpy-two", "np.float16(2) ** x", {"x": vmem(f32)}),
+    ("of-numpy-integer", "np.int8(3) ** x", {"x": vmem(i32)}),
+    ("of-mask", "(x > 0) ** 2", {"x": vmem(i32)}),
+    ("mask-to-integers", "(x > 0) ** x", {"x": vmem(i32)}),
+    ("mask-to-floats", "(x > 0) ** x", {"x": vmem(f32)}),
+    ("to-a-mask", "x ** (x > 0)", {"x": vmem(i32)}),
+    ("types", "x ** y", {"x": vmem(i8, TILE), "y": vmem(i32, (128,))}),
+    ("floats", "x ** y", {"x": vmem(bf16, (2, 16, 128)), "y": vmem(f32, (16, 128))}),
+    ("floats-reversed", "x ** y", {"x": vmem(f32, (2, 16, 128)), "y": vmem(bf16, (16, 128))}),
+    ("f16-to-integers", "x ** y", {"x": vmem(f16, TILE), "y": vmem(i32, TILE)}),
+]:
+    PAIRS.expression(f"power-operator-{name}", text, uses=("power", "gt") if ">" in text else ("power",), **args)
 PAIRS.expression("power-operator-scalar", "s ** 3", uses=("power",), s=smem(i32))
 PAIRS.expression("power-operator-row", "x ** y", uses=("power",), x=vmem(i32), y=vmem(i32, (128,)))

@@ -242,6 +242,103 @@ class view_in_a_branch_of_a_branch:
             o[...] = view[...]
 
 
+@PAIRS.add(x=vmem(f32, (4, 8, 128)), o=out(f32), uses=(*USES_ACCESS, "at", "fori_loop"))
+class view_in_a_loop:
+    def pallas(x, o):
+        view = x.at[2]
+
+        def body(i, carry):
+            o[i] = view[i]
+            return carry
+
+        lax.fori_loop(0, 8, body, None)
+
+    def ours(b, x, o):
+        view = x.at[2]
+
+        def body(i):
+            o[i] = view[i]
+
+        b.pallas.fori_loop(0, 8, body)
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32, (4, 8, 128)), o=out(f32), uses=(*USES_ACCESS, "at", "add", "fori_loop"))
+class views_in_a_loop_of_a_loop:
+    def pallas(s, x, o):
+        first = x.at[2]
+
+        def outer(_, carry):
+            second = x.at[3]
+
+            def inner(i, carry):
+                o[i] = first[i] + second[i]
+                return carry
+
+            return lax.fori_loop(0, s[0], inner, carry)
+
+        lax.fori_loop(0, 4, outer, None)
+
+    def ours(b, s, x, o):
+        first = x.at[2]
+
+        def outer(_):
+            second = x.at[3]
+
+            def inner(i):
+                o[i] = first[i] + second[i]
+
+            b.pallas.fori_loop(0, s[0], inner)
+
+        b.pallas.fori_loop(0, 4, outer)
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32), o=out(f32), uses=(*USES_ACCESS, "at", "add", "lt", "while_loop"))
+class view_in_a_while_loop:
+    def pallas(s, x, o):
+        row = x.at[2]
+
+        def body(i):
+            o[i] = row[...]
+            return i + 1
+
+        lax.while_loop(lambda i: i < s[0], body, 0)
+
+    def ours(b, s, x, o):
+        row = x.at[2]
+
+        def body(i):
+            o[i] = row[...]
+            return (i + 1,)
+
+        b.pallas.while_loop(lambda i: i < s[0], body, (0,))
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32), o=out(f32), uses=(*USES_ACCESS, "at", "gt", "when", "fori_loop"))
+class view_in_an_unrolled_loop:
+    def pallas(s, x, o):
+        row = x.at[2]
+
+        def body(i, carry):
+            @pl.when(s[0] > i)
+            def _():
+                o[i] = row[...]
+
+            o[i + 4] = row[...]
+            return carry
+
+        lax.fori_loop(0, 2, body, None, unroll=True)
+
+    def ours(b, s, x, o):
+        row = x.at[2]
+
+        def body(i):
+            with b.pallas.when(s[0] > i):
+                o[i] = row[...]
+            o[i + 4] = row[...]
+
+        b.pallas.fori_loop(0, 2, body, unroll=True)
+
+
 PAIRS.refs("view-store", "o.at[2:6][1] = x[...]", uses=(*USES_ACCESS, "at"), x=vmem(f32, (128,)), o=out(f32))
 PAIRS.refs(
     "view-store-whole",

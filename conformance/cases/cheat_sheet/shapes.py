@@ -88,8 +88,8 @@ PAIRS.expression(
     "reshape-scalar", "s.reshape(1, 1) + x", "b.pallas.reshape(s, (1, 1)) + x", uses=("add",), s=smem(f32), x=vmem(f32)
 )
 PAIRS.expression("reshape-to-scalar", "x.reshape(())", "b.pallas.reshape(x, ())", x=vmem(f32, (1, 1)))
-for axis in (0, 1, 2, -1, (0, 1), (0, 3)):
-    label = str(axis).replace(", ", "-").strip("()")
+for axis in (0, 1, 2, -1, (0, 1), (0, 3), ()):
+    label = str(axis).replace(", ", "-").strip("()") or "none"
     PAIRS.expression(
         f"expand-dims-{label}", f"jnp.expand_dims(x, {axis})", f"b.pallas.expand_dims(x, {axis})", x=vmem(f32)
     )

@@ -84,8 +84,15 @@ def test_a_number_of_a_higher_kind_promotes_the_value(b: Builder, a: Args) -> No
 
 
 def test_lax_promotes_no_value(b: Builder, a: Args, raises: Raises) -> None:
-    with raises(e.ConstantError, "1.5", "i32", hint="x.to(f32)"):
-        b.lift(1).div(1.5)
+    x = b.lift(1)
+    for number in (1.5, 2.0, True):
+        with raises(e.DTypeError, "div", str(number), "i32", hint="an int"):
+            x.div(number)
+    with raises(e.DTypeError, "rem", "2", "f32", hint="a float"):
+        b.lift(1.0).rem(2)
+    with raises(e.ShapeError, "div", "ranks 2 and 1"):
+        a.x[...].div(a.x[0])
+    assert x.div(2).dtype is x.rem(np.int32(2)).dtype is i32
 
 
 def test_a_numpy_scalar_has_a_type_of_its_own(b: Builder, a: Args, raises: Raises) -> None:

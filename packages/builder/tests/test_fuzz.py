@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mosaic_tpu.builder import (
     Builder,
     DotDimensionNumbers,
+    DType,
     Slice,
     Value,
     bf16,
@@ -156,6 +158,81 @@ def test_wrong_arguments_end_in_our_errors(calls: list[tuple[int, list[int]]]) -
         except MosaicError as error:
             assert error.summary and str(error)
     _finish(b)
+
+
+#: What stands where an axis, a size, an element type, a flag or a number is wanted.
+WRONG = (
+    None, True, np.bool_(True), 1.0, 2.5, -0.0, math.nan, math.inf, 1 << 31, -(1 << 31) - 1, 1 << 64, -1, 0, 5, "x",
+    "float(", "f4,i4", "(2,)f4", "i32,", "\0", (), (0, 1), (0, 0), (0, 9), [0], (1.0,), (None,), ("a",), ((0,), (1,)),
+    [[1, 2], [3]], (1 << 64,), (True, 2), {}, {0}, range(2), iter((0, 1)), object(), int, f32, index, semaphore, ...,
+    slice(0, 2), np.array(3), np.array(2.5), np.zeros((2, 2)), np.int8(1), np.float16(0.5), np.str_("x"),
+    np.datetime64(1, "s"), 1j, b"i",
+)  # fmt: skip
+#: What stands where a function is wanted: too few or too many arguments, or a result of another form.
+FUNCTIONS = (
+    lambda: None, lambda: 1, lambda: (1,), lambda: (1, 2), lambda: "a", lambda x: x, lambda x: (x,), lambda x: None,
+    lambda x, y: (y,), lambda x, y: y, lambda x, y, z: (x, y, z), lambda *x: x, lambda *, key: key, *WRONG,
+)  # fmt: skip
+IDIOMS = [name for name, spec in registry().items() if spec.is_idiom]
+
+
+def _fitting(p: inspect.Parameter, values: dict[str, Any]) -> Any:
+    """An argument of the right kind."""
+    kind = str(p.annotation)
+    if p.name in values:
+        return values[p.name]
+    for start, known in (
+        ("Callable", lambda *x: x[1:]), ("Value | int", 2), ("int", 1), ("Value", values["x"]),
+        ("Operand", values["x"]),
+        ("DType", f32), ("Sequence[Value]", [values["x"]] * 2), ("Sequence[Operand]", (1,)), ("RefLike", values["ref"]),
+        ("Sequence[Callable", [lambda: (), lambda: ()]), ("Sequence", (0, 1)), ("Dims", (((1,), (1,)), ((), ()))),
+        ("str", "ij->ji"),
+    ):  # fmt: skip
+        if kind.startswith(start):
+            return known
+    return values["x"]
+
+
+def _shelf(dtype: DType) -> tuple[Builder, dict[str, Any]]:
+    """A builder, and arguments by their names."""
+    b = Builder("fuzz")
+    a = declare(b)
+    return b, {"x": b.zeros((8, 128), dtype), "ref": a.x, "shape": (8, 128), "condition": b.lift(1) < 2}
+
+
+@pytest.mark.parametrize("dtype", [f32, i32], ids=str)
+@pytest.mark.parametrize("name", IDIOMS)
+def test_a_wrong_argument_ends_in_our_errors(name: str, dtype: DType) -> None:
+    parameters = [
+        p
+        for p in inspect.signature(registry()[name].function).parameters.values()
+        if p.name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    again = "region" in registry()[name].traits  # what is left open stays open
+    b, values = _shelf(dtype)
+    for wrong in parameters:
+        for bad in FUNCTIONS if str(wrong.annotation).startswith("Callable") else WRONG:
+            if again:
+                b, values = _shelf(dtype)
+            positional: list[Any] = []
+            named: dict[str, Any] = {}
+            for p in parameters:
+                if p is not wrong and p.default is not p.empty:
+                    continue
+                value = bad if p is wrong else _fitting(p, values)
+                if p.kind is p.KEYWORD_ONLY or named or p.default is not p.empty:
+                    named[p.name] = value
+                else:
+                    positional.append(value)
+            try:
+                found = getattr(b.pallas, name.removeprefix("pallas."))(*positional, **named)
+                if callable(found) and not isinstance(found, Value | AbstractContextManager):
+                    found(lambda: 1)
+                _use(found)
+            except MosaicError as error:
+                assert error.summary and str(error)
+            except Exception as error:
+                raise AssertionError(f"{name}({wrong.name}={bad!r})") from error
 
 
 def _finish(b: Builder) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
-from mosaic_tpu.builder import Args, Builder, bf16, f8e5m2, f16, f32, i1, i8, i32, u32
+from mosaic_tpu.builder import Args, Builder, bf16, f8e5m2, f16, f32, i1, i8, i16, i32, u32
 from mosaic_tpu.builder import errors as e
 
 from .conftest import Raises
@@ -73,6 +74,41 @@ REFUSED: list[tuple[str, type[e.MosaicError], Any]] = [
     ("matmul", e.ShapeError, lambda b, a: b.pallas.matmul(a.x[...], a.x[...])),
     ("dot", e.DTypeError, lambda b, a: b.pallas.dot(a.x[...], b.zeros((128, 8), f8e5m2))),
     ("dot", e.DTypeError, lambda b, a: b.pallas.dot(a.ints[...], b.zeros((128, 8), u32))),
+    ("dot", e.DTypeError, lambda b, a: b.pallas.dot(b.zeros((32, 128), i8), b.zeros((128, 128), i16))),
+    ("matmul", e.DTypeError, lambda b, a: b.pallas.matmul(a.half[...], b.zeros((128, 128), bf16))),
+    ("tensordot", e.DTypeError, lambda b, a: b.pallas.tensordot(a.half[...], a.half[...], (1, 1))),
+    ("swapaxes", e.AttributeValueError, lambda b, a: b.pallas.swapaxes(a.x[...], (0, 1), 1)),
+    ("unstack", e.AttributeValueError, lambda b, a: b.pallas.unstack(a.x[...], (0, 1))),
+    ("stack", e.AttributeValueError, lambda b, a: b.pallas.stack([a.x[...]] * 2, 1.0)),
+    ("split", e.AttributeValueError, lambda b, a: b.pallas.split(a.x[...], 2, None)),
+    ("top_k", e.AttributeValueError, lambda b, a: b.pallas.top_k(a.x[...], 2, axis=())),
+    ("argmax", e.AttributeValueError, lambda b, a: b.pallas.argmax(a.x[...], (0, 1))),
+    ("sum", e.AttributeValueError, lambda b, a: b.pallas.sum(a.x[...], True)),
+    ("roll", e.AttributeValueError, lambda b, a: b.pallas.roll(a.x[...], True, 1)),
+    ("roll", e.ConstantError, lambda b, a: b.pallas.roll(a.x[...], 1 << 31, 1)),
+    ("tril", e.AttributeValueError, lambda b, a: b.pallas.tril(a.x[...], True)),
+    ("tril", e.ConstantError, lambda b, a: b.pallas.tril(a.x[...], 1 << 31)),
+    ("tri", e.ConstantError, lambda b, a: b.pallas.tri(8, 128, 1 << 31)),
+    ("lax_pad", e.ShapeError, lambda b, a: b.pallas.lax_pad(a.x[...], a.x[0], ((0, 8, 0), (0, 0, 0)))),
+    ("clamp", e.DTypeError, lambda b, a: b.pallas.clamp(0, a.x[...], 1.0)),
+    ("rem", e.DTypeError, lambda b, a: b.pallas.rem(a.ints[...], -0.0)),
+    ("shift_right_logical", e.DTypeError, lambda b, a: b.pallas.shift_right_logical(a.ints[...], 2.0)),
+    ("arith.constant", e.ConstantError, lambda b, a: b.pallas.add(b.pallas.expand_dims(a.x[...], 0), 1 << 31)),
+    ("integer_pow", e.DTypeError, lambda b, a: b.pallas.integer_pow(a.x[...] > 0, 2)),
+    ("arith.constant", e.DTypeError, lambda b, a: b.pallas.zeros((8, 128), "float(")),
+    ("full", e.ArityError, lambda b, a: b.pallas.full(np.array(8), 1.0, f32)),
+    ("fori_loop", e.AttributeValueError, lambda b, a: b.pallas.fori_loop(0, 8, lambda i: None, unroll=2.7)),
+    ("fori_loop", e.AttributeValueError, lambda b, a: b.pallas.fori_loop(0, 8, lambda i: None, unroll=-1)),
+    ("fori_loop", e.AttributeValueError, lambda b, a: b.pallas.fori_loop(True, 8, lambda i: None)),
+    ("fori_loop", e.ArityError, lambda b, a: b.pallas.fori_loop(0, 8, lambda: None)),
+    ("fori_loop", e.ArityError, lambda b, a: b.pallas.fori_loop(0, a.i, lambda i: (i,), (0,))),
+    ("fori_loop", e.ArityError, lambda b, a: b.pallas.fori_loop(0, 2, lambda i: (i,), (0,), unroll=True)),
+    ("loop", e.ArityError, lambda b, a: b.pallas.loop(0, 8)(lambda: None)),
+    ("while_loop", e.ArityError, lambda b, a: b.pallas.while_loop(lambda: a.i < 1, lambda i: (i,), (0,))),
+    ("while_loop", e.ArityError, lambda b, a: b.pallas.while_loop(lambda i: i < 1, lambda i, j: (i,), (0,))),
+    ("cond", e.ArityError, lambda b, a: b.pallas.cond(a.i < 1, lambda x: (), lambda: ())),
+    ("cond", e.YieldTypeError, lambda b, a: b.pallas.cond(a.i < 1, lambda: a.i, lambda: (a.i,), [a.i])),
+    ("switch", e.ArityError, lambda b, a: b.pallas.switch(a.i, [lambda: (), lambda x: ()])),
     ("dot_general", e.DTypeError, lambda b, a: b.pallas.dot_general(a.half[...], _f16(b), (((1,), (1,)), ((), ())))),
     ("einshape", e.AttributeValueError, lambda b, a: b.pallas.einshape("ab", a.x[...])),
     ("einshape", e.AttributeValueError, lambda b, a: b.pallas.einshape("ab->a", a.x[...])),
@@ -140,6 +176,31 @@ def test_the_types_of_results(b: Builder, a: Args) -> None:
     assert [v.dtype for v in p.divmod(x, ints)] == [f32, f32]
     assert p.arange(3, 128, 2, u32).dtype is u32
     assert p.inner(half, _f16(b)).dtype is p.dot(_f16(b), p.transpose(half)).dtype is f32
+
+
+def test_what_stands_beside_what_is_refused_is_taken(b: Builder, a: Args) -> None:
+    p, x, ints = b.pallas, a.x[...], a.ints[...]
+    narrow = b.zeros((32, 128), i8)
+    assert p.dot(narrow, b.zeros((128, 128), i8), preferred_element_type=i32).dtype is i32
+    assert p.dot(narrow, b.zeros((128, 128), i16), preferred_element_type=i32).dtype is i32
+    assert p.swapaxes(x, 0, -1).shape == p.swapaxes(x, np.int64(0), 1).shape == (128, 8)
+    assert p.roll(x, (1 << 31) - 1, 1).shape == p.tril(x, -(1 << 31)).shape == (8, 128)
+    assert p.rem(ints, 3).dtype is p.integer_pow(ints, 2).dtype is p.power(x > 0, 2).dtype is i32
+    assert (b.zeros((8, 128), u32) | 0xFFFFFFFF).dtype is u32
+    assert p.fori_loop(np.int32(0), 4, lambda i, n: (n + i,), (0,), unroll=0)[0].dtype is i32
+    assert p.lax_pad(x, b.lift(1.0), ((0, 8, 0), (0, 0, 0))).shape == (16, 128)
+
+
+@pytest.mark.parametrize("body", [lambda x: None, lambda x, y: None])
+def test_a_block_is_a_function_without_arguments(b: Builder, a: Args, raises: Raises, body: Any) -> None:
+    for block in (b.pallas.when(a.i < 1), b.pallas.run_scoped()):
+        with raises(e.ArityError, "does not take 0", "test_more_idioms.py"):
+            block(body)
+
+
+def test_a_type_error_of_a_body_is_its_own(b: Builder, a: Args) -> None:
+    with pytest.raises(TypeError, match="int"):
+        b.pallas.fori_loop(0, 8, lambda i: len(3))  # pyright: ignore[reportArgumentType]
 
 
 def test_a_key_is_folded_without_a_load(b: Builder, a: Args) -> None:

@@ -68,27 +68,31 @@ class Scope:
         self.block = block
         self.ip: ir.InsertionPoint = ir.InsertionPoint(block)
         self.parent = parent
-        #: The branch of which this is a side, where an idiom made it.
+        #: The branch of which this is a side, or the loop of which it is a body, where an idiom made it.
         self.branch: Branch | None = None
 
 
 class Branch:
-    """A branch as idioms make it: what JAX has as an array outside of it is its operand, made once for both sides."""
+    """A branch or a loop as idioms make it: what JAX has as an array outside of it is its operand, made once.
 
-    __slots__ = ("_anchor", "_known", "_scope")
+    Args:
+        scope: of the block it is in.
+        anchor: the op before which Pallas makes the operands; at the end of the block if omitted.
+    """
 
-    def __init__(self, anchor: IrOperation, scope: Scope) -> None:
-        #: The op before which Pallas makes the operands.
-        self._anchor = anchor
+    __slots__ = ("_ip", "_known", "_scope")
+
+    def __init__(self, scope: Scope, anchor: IrOperation | None = None) -> None:
+        self._ip: ir.InsertionPoint = scope.ip if anchor is None else ir.InsertionPoint(anchor)
         self._scope = scope
         self._known: dict[tuple[object, ...], Value] = {}
 
     def operand(self, key: tuple[object, ...], number: Number, info: TypeInfo) -> Value:
-        """The constant before the branch; ``key`` is the array that it is in JAX."""
+        """The constant before it; ``key`` is the array that it is in JAX."""
         found = self._known.get(key)
         if found is None:
             b = self._scope.owner
-            inside, b._ip = b._ip, ir.InsertionPoint(self._anchor)
+            inside, b._ip = b._ip, self._ip
             try:
                 found = self._known[key] = Value(b._raw_constant(number, info), info, self._scope)
             finally:
@@ -283,7 +287,7 @@ class Core:
     # --- attributes ----------------------------------------------------------------------------------------------
 
     def _int(self, value: int, op: str, what: str) -> int:
-        """A Python int, from anything that is one to Python."""
+        """A Python int, from anything that is one to Python, but for booleans."""
         if type(value) is int:
             return value
         if isinstance(value, Value):
@@ -291,9 +295,11 @@ class Core:
                 ConcreteValueError, f"the {what} is static", op=op, operands=[value], hint="an int, from the config"
             )
         try:
-            return operator.index(value)
+            if not isinstance(value, bool):
+                return operator.index(value)
         except TypeError:
-            self.fail(AttributeValueError, f"the {what} is {value!r}", op=op, hint="an int")
+            pass
+        self.fail(AttributeValueError, f"the {what} is {value!r}", op=op, hint="an int")
 
     def _i32_attribute(self, value: int, op: str, what: str) -> int:
         """An int of an i32 attribute that counts or names something."""
@@ -332,7 +338,7 @@ class Core:
                     break
             else:
                 return values
-        if isinstance(values, str | Value) or not hasattr(values, "__iter__"):
+        if isinstance(values, str | Value) or not hasattr(values, "__iter__") or getattr(values, "ndim", 1) == 0:
             self.fail(ArityError, f"the {what} are {values!r}", op=op, hint="a sequence of ints")
         found = tuple(self._int(v, op, f"entry of the {what}") for v in values)
         if any(not -_I64 <= v < _I64 for v in found):

@@ -114,7 +114,7 @@ def as_dtype(value: object) -> DType:
     if isinstance(named, str | type | np.dtype) and not isinstance(value, np.ndarray | np.generic):
         try:
             found = _BY_NUMPY.get(np.dtype(named))  # pyright: ignore[reportUnknownArgumentType]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, SyntaxError):  # NumPy parses strings
             found = None
     if found is None:
         raise DTypeError(f"{value!r} is not an element type", op="as_dtype", hint=f"use one of {', '.join(_BY_NAME)}")

@@ -77,17 +77,27 @@ class Index:
     __slots__ = ("constant", "drops", "entries", "shape", "sizes", "squeezed", "static", "steps", "strides")
 
     def __init__(self, entries: tuple[Slice | Value | int, ...]) -> None:
-        slices = [e if type(e) is Slice else None for e in entries]
         self.entries = entries
-        self.squeezed = tuple([s is None for s in slices])
-        self.sizes = tuple([1 if s is None else s.size for s in slices])  # pyright: ignore[reportOptionalMemberAccess]
-        self.shape: tuple[int, ...] = tuple([s.size for s in slices if s is not None])  # pyright: ignore[reportAttributeAccessIssue]
-        self.strides = tuple([1 if s is None else s.stride for s in slices])  # pyright: ignore[reportOptionalMemberAccess]
-        self.drops = None in slices
-        self.steps = any(s != 1 for s in self.strides)
-        self.static = all(type(s) is int for s in self.sizes)
-        starts = [e.start if type(e) is Slice else e for e in entries]  # pyright: ignore[reportAttributeAccessIssue]
-        self.constant = self.static and all(type(s) is int for s in starts)
+        squeezed, strides = [False] * len(entries), [1] * len(entries)
+        sizes: list[Value | int] = [1] * len(entries)
+        shape: list[int] = []
+        self.drops, self.steps, self.static, self.constant = False, False, True, True
+        for d, entry in enumerate(entries):  # one loop: an index is made at every load and store
+            if type(entry) is Slice:
+                start = entry.start
+                sizes[d], strides[d] = entry.size, entry.stride
+                shape.append(entry.size)  # pyright: ignore[reportArgumentType]
+                if entry.stride != 1:
+                    self.steps = True
+                if type(entry.size) is not int:
+                    self.static = self.constant = False
+            else:
+                start = entry
+                squeezed[d] = self.drops = True
+            if type(start) is not int:
+                self.constant = False
+        self.squeezed, self.sizes, self.strides = tuple(squeezed), tuple(sizes), tuple(strides)
+        self.shape = tuple(shape)
 
 
 class SqueezedAway(int):

@@ -256,3 +256,11 @@ class TpuMatmulOps(Core):
                 operands=operands,
                 hint="an i32 acc where both operands are integers, else an f32 acc",
             )
+        if acc.dtype.bits != 32:
+            self.fail(
+                DTypeError,
+                f"acc is {acc.dtype}, the MXU accumulates 32 bits",
+                op=name,
+                operands=operands,
+                hint=f"preferred_element_type={'f32' if is_float else 'i32'}, then cast the product",
+            )

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, MosaicError, ShapeError
+from mosaic_tpu.builder.errors import ArityError, ConstantError, DTypeError, KindError, MosaicError, ShapeError
+from mosaic_tpu.builder.pallas._calls import called
 from mosaic_tpu.builder.pallas._promotion import ADOPTING, STRICT, beside, promoted
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
 
+_I31 = 1 << 31
+#: Beside these an int may be larger than an i32, which JAX has as a NumPy scalar; or must be smaller anyway.
+_NOT_I32 = frozenset({dt.u32, dt.i64, dt.index, dt.i1, dt.i4, dt.i8, dt.u8, dt.i16, dt.u16})
+
 
 class Scope(AbstractContextManager[None]):
     """A with block, which may also be written as Pallas does: as the decorator of a function that is run at once."""
 
-    def __init__(self, manager: AbstractContextManager[None]) -> None:
-        self._manager = manager
+    def __init__(self, op: str, manager: AbstractContextManager[None]) -> None:
+        self._op, self._manager = op, manager
 
     def __enter__(self) -> None:
         self._manager.__enter__()
@@ -31,7 +39,25 @@ class Scope(AbstractContextManager[None]):
     def __call__(self, body: Callable[[], object]) -> None:
         """Run the function in the block."""
         with self:
-            body()
+            called(self._op, body)
+
+
+class _OneLine:
+    """What `Idioms._one_line` gives. A class, since a generator costs three times the calls, and idioms are many."""
+
+    __slots__ = ("_b", "_op", "_outer")
+
+    def __init__(self, b: Builder, op: str | None) -> None:
+        self._b, self._op = b, op
+
+    def __enter__(self) -> None:
+        b = self._b
+        self._outer, b._line = b._line, b._loc()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self._b._line = self._outer
+        if self._op is not None and isinstance(error, MosaicError):
+            error.op = self._op
 
 
 class Idioms:
@@ -40,22 +66,13 @@ class Idioms:
     def __init__(self, builder: Builder) -> None:
         self._b = builder
 
-    @contextmanager
-    def _one_line(self, op: str | None = None) -> Generator[None]:
+    def _one_line(self, op: str | None = None) -> _OneLine:
         """Ops of an idiom made of others: the kernel's line is looked up once for all, and errors name the idiom.
 
         Args:
             op: the idiom; of what runs a function of the kernel none, since that is told of its own ops.
         """
-        b = self._b
-        outer, b._line = b._line, b._loc()
-        try:
-            yield
-        except MosaicError as error:
-            error.op = op or error.op
-            raise
-        finally:
-            b._line = outer
+        return _OneLine(self._b, op)
 
     def _check(self, op: str, *operands: Operand) -> None:
         """Operands must be this builder's scalars or vectors, or numbers."""
@@ -66,6 +83,9 @@ class Idioms:
                     self._b.fail(
                         KindError, "a ref is not a value", op=op, operands=operands, hint="load it first: ref[...]"
                     )
+            elif not isinstance(operand, bool | int | float | np.generic):  # pyright: ignore[reportUnnecessaryIsInstance]
+                found = f"{operand!r} is a {type(operand).__name__}: neither a value of this kernel nor a number"
+                self._b.fail(KindError, found, op=op, hint="arrays enter a kernel as refs")
 
     def _value(self, x: Value, op: str) -> Value:
         """A scalar or vector of this builder: no number, no ref."""
@@ -82,7 +102,7 @@ class Idioms:
     def _axes(self, axis: int | Sequence[int], rank: int, op: str, x: Value) -> tuple[int, ...]:
         """Axes, negative ones counted from the end, each once."""
         b = self._b
-        axes = (axis,) if isinstance(axis, int) else b._ints(axis, op, "axes")
+        axes = (b._int(axis, op, "axis"),) if isinstance(axis, int) else b._ints(axis, op, "axes")
         found = tuple(a % rank for a in axes if -rank <= a < rank)
         if len(found) != len(axes) or len(set(found)) != len(axes):
             b.fail(
@@ -94,12 +114,29 @@ class Idioms:
             )
         return found
 
+    def _axis(self, axis: int, rank: int, op: str, x: Value) -> int:
+        """One axis, negative ones counted from the end."""
+        return self._axes((self._b._int(axis, op, "axis"),), rank, op, x)[0]
+
+    def _i32(self, number: Value | int, op: str, what: str) -> Value:
+        """An i32 value of the kernel, or a constant that an i32 holds."""
+        if isinstance(number, Value):
+            return number
+        return self._const(self._checked(self._b._int(number, op, what), dt.i32, op), dt.i32)
+
+    def _checked[N](self, number: N, dtype: DType, op: str) -> N:
+        """A number beside an operand: JAX makes an i32 of a Python int first, of whatever type the operand is."""
+        if type(number) is int and not -_I31 <= number < _I31 and dtype not in _NOT_I32:
+            hint = "a float, or a NumPy scalar: np.uint32(…)"
+            self._b.fail(ConstantError, f"{number} does not fit in i32, which JAX makes of an int", op=op, hint=hint)
+        return number
+
     def _const(self, value: Number, dtype: DType) -> Value:
         return self._b._constant(value, self._b.types.scalar(self._b._data_type(dtype, "arith.constant")))
 
     def _own(self, value: Operand) -> Value:
         """A value; or a number at a jit boundary: its own JAX dtype (int → i32, float → f32), not its neighbour's."""
-        return value if isinstance(value, Value) else self._b.lift(value)
+        return value if isinstance(value, Value) else self._b.lift(self._checked(value, dt.i32, "lift"))
 
     def _pair(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
         """Both operands as values of one type: `_bcast` of Pallas's lowering, after jnp's rank promotion."""
@@ -121,6 +158,8 @@ class Idioms:
     def _splat(self, number: Number, info: TypeInfo) -> Value:
         """A number beside an operand of a type: a scalar constant and, for a vector, its broadcast."""
         b = self._b
+        if number.__class__ is int and not -_I31 <= number < _I31:
+            self._checked(number, info.dtype, "arith.constant")
         if not info.is_vector:
             return b._constant(number, info)
         return b._emit("vector.broadcast", info, [b._raw_constant(number, b.types.scalar(info.dtype))])
@@ -128,9 +167,10 @@ class Idioms:
     def _any_pair(self, x: Operand, y: Operand, op: str) -> tuple[Value, Value]:
         self._check(op, x, y)
         if isinstance(x, Value) and isinstance(y, Value):
-            if x._info is y._info:
-                return x, y
-            x, y = self._ranks(*self._promote(x, y, op))
+            if x._info.dtype is not y._info.dtype:
+                x, y = self._promote(x, y, op)
+            if len(x._info.shape) != len(y._info.shape):
+                x, y = self._ranks(x, y)
         elif isinstance(x, Value):
             x, y = self._beside(x, y, op)
         elif isinstance(y, Value):
@@ -156,11 +196,11 @@ class Idioms:
         """A value and a number in the type that jnp computes in: the value converted, then a constant."""
         common = None if op in STRICT else beside(x.dtype, number)
         if common is None:
-            constant = self._const(*self._b._number(number, x.dtype))
+            constant = self._const(*self._b._number(self._checked(number, x.dtype, op), x.dtype))
             self._check_dtypes(x, constant, op)
             return x, constant
         x = self._b.pallas.astype(x, common)
-        return x, self._const(self._b._number(number, common)[0], common)
+        return x, self._const(self._b._number(self._checked(number, x.dtype, op), common)[0], common)
 
     def _common(self, x: Operand, y: Operand, op: str) -> DType:
         """The type that jnp computes in, of two values or of a value and a number."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP, IrBlock, IrOperation, ir, open_ir
-from mosaic_tpu.builder._core import Scope
+from mosaic_tpu.builder._core import Branch, Scope
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.errors import DTypeError
@@ -49,8 +49,16 @@ class Built:
 
 
 @contextmanager
-def aside(b: Builder, infos: Sequence[TypeInfo]) -> Generator[tuple[IrOperation, IrBlock, list[Value]]]:
-    """Emit into a block of its own, with arguments of these types, that is nowhere in the module."""
+def aside(
+    b: Builder, infos: Sequence[TypeInfo], loop: Branch | None = None
+) -> Generator[tuple[IrOperation, IrBlock, list[Value]]]:
+    """Emit into a block of its own, with arguments of these types, that is nowhere in the module.
+
+    Args:
+        b: the builder.
+        infos: types of the arguments.
+        loop: whose body it is, if that has more than one.
+    """
     with b.types.context, b.types.unknown:
         kind = ir.FunctionType.get([i.ir for i in infos], [])
         attributes = {"function_type": ir.TypeAttr.get(kind), "sym_name": b.types.string("aside")}
@@ -59,6 +67,7 @@ def aside(b: Builder, infos: Sequence[TypeInfo]) -> Generator[tuple[IrOperation,
     block = owner.regions[0].blocks.append(*(i.ir for i in infos), arg_locs=[location] * len(infos))
     outer, outer_ip = b._scope, b._ip
     scope = Scope(b, block, outer)
+    scope.branch = loop or Branch(outer)
     b._scope, b._ip = scope, scope.ip
     try:
         yield owner, block, [Value(a, i, scope) for a, i in zip(block.arguments, infos, strict=True)]
@@ -67,11 +76,27 @@ def aside(b: Builder, infos: Sequence[TypeInfo]) -> Generator[tuple[IrOperation,
         b._scope, b._ip = outer, outer_ip
 
 
-def build(b: Builder, infos: Sequence[TypeInfo], body: Body) -> Built:
+@contextmanager
+def unrolled(b: Builder) -> Generator[None]:
+    """Around the iterations of a loop that is none: what JAX has as an array outside of it is made before it, once."""
+    outer, info = b._scope, b.types.scalar(dt.i32)
+    start: IrOperation = b._constant(0, info).ir.owner
+    scope = Scope(b, outer.block, outer)
+    scope.branch = Branch(outer, start)
+    b._scope = scope
+    try:
+        yield
+    finally:
+        scope.live = None
+        b._scope = outer
+    start.erase()
+
+
+def build(b: Builder, infos: Sequence[TypeInfo], body: Body, loop: Branch | None = None) -> Built:
     """Build the body of a counted loop: its arguments are the counter and the carries."""
     counter = b.types.scalar(dt.i32)
     b._incomplete += 1  # until it is built; an exception leaves it so
-    with aside(b, [counter, *infos]) as (owner, block, (index, *carried)):
+    with aside(b, [counter, *infos], loop) as (owner, block, (index, *carried)):
         yields = list(body(index, carried))
         for y in yields:
             b._use(y, "scf.yield")
@@ -184,7 +209,8 @@ def dynamic_loop(
 ) -> list[Value]:
     """A `lax.fori_loop` whose bounds are known at run time only; ``settled`` is called before the bounds are used."""
     i32 = b.types.scalar(dt.i32)
-    built = build(b, infos, body)
+    loop = Branch(b._scope)
+    built = build(b, infos, body, loop)
     same = built.forwards(1)
     unchanged = [start() if s else None for s, start in zip(same, starts, strict=True)]
     low, high = lower(), upper()
@@ -196,7 +222,7 @@ def dynamic_loop(
         return place(b, built, low, end, b._constant(1, i32), (unchanged, carried))
     one = b._constant(1, i32)
     main = b.addi(low, b.muli(b.divsi(count, one), one))
-    again = build(b, infos, body)
+    again = build(b, infos, body, loop)
     results = place(b, built, low, main, b._constant(1, i32), (unchanged, carried))
     rest = [None if s else r for s, r in zip(same, results, strict=True)]
     return place(b, again, main, end, b._constant(1, i32), (unchanged, rest))

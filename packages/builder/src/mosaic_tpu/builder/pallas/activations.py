@@ -211,13 +211,13 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
         """
         self._b._use_vector(x, "glu")
         self._float_value(x, "glu")
-        (at,) = self._axes(axis, x.rank, "glu", x)
+        at = self._axis(axis, x.rank, "glu", x)
         if x.shape[at] % 2:
             self._b.fail(
                 ShapeError, f"{x.shape[at]} elements have no half", op="glu", operands=[x], hint="an even size"
             )
         with self._one_line("glu"):
-            first, second = self._b.pallas.split(x, 2, axis)
+            first, second = self._b.pallas.split(x, 2, at)
             return self.mul(first, self.sigmoid(second))
 
     # --- logarithms of sums of exponentials ---------------------------------------------------------------------------
@@ -317,6 +317,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
         if x.dtype is not dt.f32:
             self._b.fail(DTypeError, f"logsumexp of {x.dtype}", op="logsumexp", operands=[x], hint="cast to f32 first")
         axes = None if axis is None else self._axes(axis, x.rank, "logsumexp", x)
+        keepdims = self._b._flag(keepdims, "logsumexp", "keepdims")
         with self._one_line("logsumexp"):
             largest = self._from_infinity(self.max(x, axes))
             if keepdims:
@@ -344,7 +345,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
         if x.dtype is not dt.i32:
             self._b.fail(DTypeError, f"one_hot of {x.dtype}", op="one_hot", operands=[x], hint="i32 indices")
         size = self._b._int(num_classes, "one_hot", "number of classes")
-        (at,) = self._axes(axis, x.rank + 1, "one_hot", x)
+        at = self._axis(axis, x.rank + 1, "one_hot", x)
         with self._one_line("one_hot"):
             column = self._b.pallas.expand_dims(x, at)
             counted = tuple(size if d == at else 1 for d in range(x.rank + 1))

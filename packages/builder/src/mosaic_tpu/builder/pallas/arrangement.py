@@ -61,7 +61,7 @@ class ArrangementIdioms(MovementIdioms):
         """
         b = self._b
         b._use_vector(x, "array_split")
-        (at,) = self._axes(axis, x.rank, "array_split", x)
+        at = self._axis(axis, x.rank, "array_split", x)
         with self._one_line("array_split"):
             if not isinstance(sections, int):
                 return self.split(x, sections, axis)
@@ -84,7 +84,7 @@ class ArrangementIdioms(MovementIdioms):
         """
         b = self._b
         b._use_vector(x, "delete")
-        (at,) = self._axes(axis, x.rank, "delete", x)
+        at = self._axis(axis, x.rank, "delete", x)
         size = x.shape[at]
         place = b._int(index, "delete", "index")
         if not 0 < place % size < size - 1 or not -size <= place < size:
@@ -109,7 +109,7 @@ class ArrangementIdioms(MovementIdioms):
         """
         b = self._b
         b._use_vector(x, "diff")
-        (at,) = self._axes(axis, x.rank, "diff", x)
+        at = self._axis(axis, x.rank, "diff", x)
         times = b._int(n, "diff", "number of differences")
         if not 0 <= times < x.shape[at]:
             hint = "fewer than there are elements"
@@ -184,7 +184,7 @@ class ArrangementIdioms(MovementIdioms):
             (128, 2, 8)
         """
         self._b._use_vector(x, "rollaxis")
-        (at,) = self._axes(axis, x.rank, "rollaxis", x)
+        at = self._axis(axis, x.rank, "rollaxis", x)
         before = self._b._int(start, "rollaxis", "start")
         if not -x.rank <= before <= x.rank:
             hint = "from -rank to rank"

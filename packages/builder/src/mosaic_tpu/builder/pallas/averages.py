@@ -7,7 +7,7 @@ import math
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Value
-from mosaic_tpu.builder.errors import DTypeError, ShapeError, UnsupportedOpError
+from mosaic_tpu.builder.errors import AttributeValueError, DTypeError, ShapeError, UnsupportedOpError
 from mosaic_tpu.builder.pallas.activations import ActivationIdioms
 from mosaic_tpu.builder.pallas.fills import FillIdioms
 from mosaic_tpu.builder.pallas.movement import MovementIdioms
@@ -40,6 +40,8 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         """
         self._b._use_vector(x, "norm")
         axes = None if axis is None else self._axes(axis, x.rank, "norm", x)
+        if not isinstance(ord, int | float | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            self._b.fail(AttributeValueError, f"the order is {ord!r}", op="norm", operands=[x], hint="a number")
         with self._one_line("norm"):
             x = self._inexact(x, "norm")
             if ord is None or (ord == 2 and (x.rank if axes is None else len(axes)) == 1):

@@ -46,7 +46,7 @@ class BitIdioms(ElementwiseIdioms):
             >>> b.pallas.shift_right_logical(b.lift(-8), 1).dtype
             i32
         """
-        return self._arithmetic("shift_right_logical", x, n, "arith.shrui", "arith.shrui", None)
+        return self._lax("shift_right_logical", x, n, "arith.shrui", "arith.shrui", None)
 
     @idiom("lax.shift_right_arithmetic(x, n)", "arith.shrsi", group="bits", traits=("elementwise", "pure"))
     def shift_right_arithmetic(self, x: Operand, n: Operand) -> Value:
@@ -56,7 +56,7 @@ class BitIdioms(ElementwiseIdioms):
             >>> b.pallas.shift_right_arithmetic(b.lift_as(8, u32), 1).dtype
             u32
         """
-        return self._arithmetic("shift_right_arithmetic", x, n, "arith.shrsi", "arith.shrsi", None)
+        return self._lax("shift_right_arithmetic", x, n, "arith.shrsi", "arith.shrsi", None)
 
     @idiom("lax.clz(x)", "math.ctlz", group="bits", traits=("elementwise", "pure"))
     def clz(self, x: Value) -> Value:
@@ -106,6 +106,9 @@ class BitIdioms(ElementwiseIdioms):
             >>> b.pallas.mulhi(a.ints[...], a.ints[...]).dtype
             i32
         """
+        for number, value in ((x, y), (y, x)):
+            if not isinstance(number, Value):
+                self._of_kind("mulhi", number, value)
         first, second = self._pair(x, y, "mulhi")
         if self._integers(first, "mulhi").dtype.bits != 32:
             self._b.fail(DTypeError, f"mulhi of {first.dtype}", op="mulhi", operands=[x, y], hint="cast to i32 or u32")
@@ -148,8 +151,8 @@ class BitIdioms(ElementwiseIdioms):
         self._value(x, "copysign")
         with self._one_line("copysign"):
             dtype = self._inexact_type(x, y, "copysign")
-            first = self.astype(x, dtype)
-            second = self.astype(self._own(y), dtype)
+            second = self._own(y)
+            first, second = self.astype(x, dtype), self.astype(second, dtype)
             first, second = self._ranks(first, second)
             negative = self.signbit(second)
             below = self.neg(self._b.abs(first))

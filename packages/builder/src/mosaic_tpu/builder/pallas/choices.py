@@ -5,7 +5,8 @@ from __future__ import annotations
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
-from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, ShapeError
+from mosaic_tpu.builder.dtypes import DType
+from mosaic_tpu.builder.errors import ArityError, DTypeError, ShapeError
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
 
@@ -57,6 +58,9 @@ class ChoiceIdioms(ElementwiseIdioms):
         self._value(x, "clamp")
         self._check("clamp", min, max)
         with self._one_line("clamp"):
+            for v in (min, max):
+                if not isinstance(v, Value):
+                    self._of_kind("clamp", v, x)
             low, high = (v if isinstance(v, Value) else self._const(*self._b._number(v, x.dtype)) for v in (min, max))
             for limit in (low, high):
                 self._check_dtypes(x, limit, "clamp")
@@ -92,20 +96,21 @@ class ChoiceIdioms(ElementwiseIdioms):
 
     def _logical(self, name: str, op: str, x: Operand, y: Operand) -> Value:
         self._check(name, x, y)
-        if isinstance(x, Value) and isinstance(y, Value):
-            x, y = self._ranks(*self._promote(x, y, name))
-        elif not isinstance(x, bool) and not isinstance(y, bool):
-            self._b.fail(KindError, "a number beside a value", op=name, operands=[x, y], hint="True or False")
+        common = self._common(x, y, name)
         with self._one_line(name):
-            first = self._truth(x, name)
-            return self._arithmetic(name, first, self._truth(y, name), op, None, None)
+            x, y = self._converted(x, y, common)
+            if isinstance(x, Value) and isinstance(y, Value):
+                x, y = self._ranks(x, y)
+            first = self._truth(x, common, name)
+            return self._arithmetic(name, first, self._truth(y, common, name), op, None, None)
 
-    def _truth(self, x: Operand, op: str) -> Operand:
-        if not isinstance(x, Value):
+    def _truth(self, x: Operand, dtype: DType, op: str) -> Operand:
+        """Whether it is not 0; of a number, in the type of its neighbour."""
+        if not (dtype.is_int or dtype.is_float):
+            self._b.fail(DTypeError, f"does not take {dtype}", op=op, operands=[x], hint="numbers only")
+        if dtype is dt.i1:
             return x
-        if not (x.dtype.is_int or x.dtype.is_float):
-            self._b.fail(DTypeError, f"does not take {x.dtype}", op=op, operands=[x], hint="numbers only")
-        return x if x.dtype is dt.i1 else self.ne(x, 0)
+        return self.ne(x if isinstance(x, Value) else self._const(self._b._number(x, dtype)[0], dtype), 0)
 
     @idiom(
         "jnp.logical_not(x)", "arith.xori", "arith.cmpi", "arith.cmpf", group="choices", traits=("elementwise", "pure")
@@ -122,7 +127,7 @@ class ChoiceIdioms(ElementwiseIdioms):
         """
         self._value(x, "logical_not")
         with self._one_line("logical_not"):
-            truth = self._truth(x, "logical_not")
+            truth = self._truth(x, x.dtype, "logical_not")
             assert isinstance(truth, Value)
             return self.bitwise_not(truth)
 

@@ -18,6 +18,7 @@ from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeErro
 from mosaic_tpu.builder.ops.scf import If, IfElse, TypeLike
 from mosaic_tpu.builder.pallas import _loops
 from mosaic_tpu.builder.pallas._base import Idioms, Scope
+from mosaic_tpu.builder.pallas._calls import called
 
 type Carry = tuple[Value, ...]
 
@@ -37,7 +38,7 @@ class ControlIdioms(Idioms):
     def _is_not_0(self, index: Value) -> tuple[Value, Branch]:
         b = self._b
         zero = self._const(0, dt.i32)
-        return b.cmpi("ne", index, zero), Branch(_maker(zero), b._scope)
+        return b.cmpi("ne", index, zero), Branch(b._scope, _maker(zero))
 
     def _if(self, condition: Value, op: str) -> tuple[If, Branch]:
         predicate, branch = self._predicate(condition, op)
@@ -61,7 +62,7 @@ class ControlIdioms(Idioms):
             ... def _():
             ...     b.pallas.store(a.x, b.pallas.zeros((8, 128), f32))
         """
-        return Scope(self._when(condition))
+        return Scope("when", self._when(condition))
 
     @contextmanager
     def _when(self, condition: Value) -> Generator[None]:
@@ -87,9 +88,9 @@ class ControlIdioms(Idioms):
         self._callable("cond", on_true, on_false)
         with self._if_else(*self._predicate(condition, "cond"), results) as choice:
             with choice.then:
-                choice.yield_then(*(on_true() or ()))
+                choice.yield_then(*self._branch("cond", on_true))
             with choice.otherwise:
-                choice.yield_else(*(on_false() or ()))
+                choice.yield_else(*self._branch("cond", on_false))
         return choice.results
 
     @idiom(
@@ -129,13 +130,13 @@ class ControlIdioms(Idioms):
             b.fail(DTypeError, "the index must be an i32 scalar", op=op, operands=[index], hint="b.index_cast(v, i32)")
         known = None if isinstance(index, Value) else b._int(index, op, "index")
         if len(branches) == 1:
-            return tuple(branches[0]() or ())
+            return self._branch(op, branches[0])
         first = self._const(0, dt.i32)
-        chosen = self._i32(index)
+        chosen = self._i32(index, op, "index")
         last = self._const(len(branches) - 1, dt.i32)
         chosen = b.minsi(b.maxsi(chosen, first), last)
         if known is not None:
-            return tuple(branches[min(max(known, 0), len(branches) - 1)]() or ())
+            return self._branch(op, branches[min(max(known, 0), len(branches) - 1)])
         return self._switch(chosen, list(branches), results)
 
     def _switch(self, index: Value, branches: list[Callable[[], Carry | None]], results: Sequence[TypeLike]) -> Carry:
@@ -146,10 +147,20 @@ class ControlIdioms(Idioms):
                     rest = b.subi(index, self._const(1, dt.i32))
                     choice.yield_then(*self._switch(rest, branches[1:], results))
                 else:
-                    choice.yield_then(*(branches[1]() or ()))
+                    choice.yield_then(*self._branch("switch", branches[1]))
             with choice.otherwise:
-                choice.yield_else(*(branches[0]() or ()))
+                choice.yield_else(*self._branch("switch", branches[0]))
         return choice.results
+
+    def _branch(self, op: str, branch: Callable[[], Carry | None]) -> Carry:
+        """What a branch returned, a tuple or nothing."""
+        found = called(op, branch)
+        if found is None:
+            return ()
+        if not isinstance(found, tuple | list):
+            hint = "return (x,) for a single one"
+            self._b.fail(YieldTypeError, f"a branch returned {type(found).__name__}, no tuple", op=op, hint=hint)
+        return tuple(found)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
     def _init(self, init: Sequence[Operand]) -> list[Value]:
         self._b._sequence(init, "carry")
@@ -171,9 +182,12 @@ class ControlIdioms(Idioms):
         starts, infos = self._starts_of(init)
 
         def step(*carried: Value) -> list[Value]:
-            return self._next_carry("while_loop", body(*carried), infos)
+            return self._next_carry("while_loop", called("while_loop", body, *carried), infos)
 
-        return tuple(_loops.while_loop(self._b, starts, infos, condition, step))
+        def test(*carried: Value) -> Value:
+            return called("while_loop", condition, *carried)
+
+        return tuple(_loops.while_loop(self._b, starts, infos, test, step))
 
     @idiom("lax.fori_loop(lo, hi, body, init)", "scf.for", group="control", traits=("region",))
     def fori_loop(
@@ -192,24 +206,34 @@ class ControlIdioms(Idioms):
             upper: end, excluded.
             body: called once, or once an iteration when fully unrolled.
             init: start of the carry.
-            unroll: iterations a step, done by the compiler (``tpu.late_unroll``); ``True`` or the trip count unrolls
+            unroll: iterations a step, done by the compiler (``tpu.late_unroll``); ``True``, 0 or the trip count unrolls
                 here, and then no loop is emitted.
+
+        Raises:
+            ArityError: the body does not take the index and the carry.
+            YieldTypeError: it returns another carry.
+            AttributeValueError: ``unroll`` is no number of iterations.
 
         Example:
             >>> b.pallas.fori_loop(0, 4, lambda i, s: (s + i,), (0,))[0].dtype
             i32
         """
-        self._callable("fori_loop", body)
-        if isinstance(lower, int) and isinstance(upper, int):
-            return self._static_loop(lower, upper - lower, body, init, unroll)
-        if unroll is not False and (isinstance(unroll, Value) or unroll != 1):
+        b, op = self._b, "fori_loop"
+        self._callable(op, body)
+        low, high = (n if isinstance(n, Value) else b._int(n, op, "bound") for n in (lower, upper))
+        factor = unroll if isinstance(unroll, bool) else b._int(unroll, op, "number of unrolled iterations")
+        if not 0 <= factor < 1 << 63:
+            b.fail(AttributeValueError, f"unroll={unroll}", op=op, hint="True, False, or 0 or more iterations a step")
+        if not isinstance(low, Value) and not isinstance(high, Value):
+            return self._static_loop(self._checked(low, dt.i32, op), high - low, body, init, factor)
+        if factor is not False and factor != 1:
             self._b.fail(
                 AttributeValueError,
                 f"unroll={unroll} of a loop with run-time bounds",
                 op="fori_loop",
                 hint="JAX refuses it too: unroll loops with static bounds",
             )
-        return self._dynamic_loop(lower, upper, body, init)
+        return self._dynamic_loop(low, high, body, init)
 
     def _starts_of(self, init: Sequence[Operand]) -> tuple[list[_loops.Start], list[TypeInfo]]:
         """What makes the start of each carry, when its turn has come, and the types."""
@@ -257,11 +281,13 @@ class ControlIdioms(Idioms):
     ) -> Carry:
         b = self._b
         steps = max(0, steps)
-        factor = max(1, steps if unroll is True else int(unroll))
-        if factor == steps:
+        factor = 1 if unroll is False else max(1, steps) if unroll is True else unroll
+        if factor in (0, steps):
             return self._unrolled(start, steps, body, init)
         starts, infos = self._starts_of(init)
-        built = _loops.build(b, infos, lambda i, carried: self._next_carry("fori_loop", body(i, *carried), infos))
+        built = _loops.build(
+            b, infos, lambda i, carried: self._next_carry("fori_loop", called("fori_loop", body, i, *carried), infos)
+        )
         # JAX drops a counter that the body does not read: the loop then counts from 0.
         counts = _loops.is_used(built, 0)
         split = _loops.settle(b, built, starts)
@@ -280,13 +306,15 @@ class ControlIdioms(Idioms):
         self, start: int, steps: int, body: Callable[..., Sequence[Operand] | None], init: Sequence[Operand]
     ) -> Carry:
         b = self._b
-        carried = self._init(init)
-        infos = [v._info for v in carried]
         indices: list[Value] = []
-        for i in range(start, start + steps):
-            indices.append(self._const(i, dt.i32))
-            carried = self._next_carry("fori_loop", body(indices[-1], *carried), infos)
-        if any(_is_used(i) for i in indices):
+        with _loops.unrolled(b):
+            carried = self._init(init)
+            infos = [v._info for v in carried]
+            for i in range(start, start + steps):
+                indices.append(self._const(i, dt.i32))
+                carried = self._next_carry("fori_loop", called("fori_loop", body, indices[-1], *carried), infos)
+        carried = [Value(v._ir, v._info, b._scope) for v in carried]
+        if not steps or any(_is_used(i) for i in indices):
             self._const(steps, dt.i32)
         else:
             for i, index in enumerate(indices):
@@ -303,10 +331,17 @@ class ControlIdioms(Idioms):
         starts, infos = self._starts_of(init)
 
         def step(i: Value, carried: list[Value]) -> list[Value]:
-            return self._next_carry("fori_loop", body(i, *carried), infos)
+            return self._next_carry("fori_loop", called("fori_loop", body, i, *carried), infos)
 
         return tuple(
-            _loops.dynamic_loop(self._b, lambda: self._i32(lower), lambda: self._i32(upper), starts, infos, step)
+            _loops.dynamic_loop(
+                self._b,
+                lambda: self._i32(lower, "fori_loop", "bound"),
+                lambda: self._i32(upper, "fori_loop", "bound"),
+                starts,
+                infos,
+                step,
+            )
         )
 
     @idiom("@pl.loop(lo, hi, step=…)", "scf.for", group="control", traits=("region",))
@@ -325,7 +360,7 @@ class ControlIdioms(Idioms):
             lower: first index, an int or an i32 value.
             upper: end, excluded.
             init_carry: start of the carry; the name of the function is then what it comes to.
-            step: between indices.
+            step: between indices. Of a negative one Pallas rounds away from 0: it visits an index or two too many.
             unroll: as in `fori_loop`.
 
         Raises:
@@ -345,15 +380,15 @@ class ControlIdioms(Idioms):
             self._callable(op, body)
             start, each = low, stride
             if isinstance(low, int) and isinstance(high, int) and isinstance(stride, int):
-                trips: Value | int = -((low - high) // stride)
+                trips: Value | int = (high - low + stride - 1) // stride
             else:
                 trips = self._trips(low, high, stride)
-                each, start = self._i32(stride), self._i32(low)
+                each, start = self._i32(stride, op, "step"), self._i32(low, op, "bound")
 
             def one(i: Value, *carry: Value) -> Sequence[Operand] | None:
-                moved = b.muli(i, self._i32(each))
-                first = self._i32(start)
-                return body(b.addi(first, moved), *carry)
+                moved = b.muli(i, self._i32(each, op, "step"))
+                first = self._i32(start, op, "bound")
+                return called(op, body, b.addi(first, moved), *carry)
 
             return self.fori_loop(0, trips, one, () if init_carry is None else init_carry, unroll=unroll)
 
@@ -362,14 +397,11 @@ class ControlIdioms(Idioms):
     def _trips(self, low: Value | int, high: Value | int, stride: Value | int) -> Value:
         """How often a loop runs: ``cdiv(high - low, stride)``."""
         b = self._b
-        end = self._i32(high)
-        length = b.subi(end, self._i32(low))
-        whole = self._i32(stride)
+        end = self._i32(high, "loop", "bound")
+        length = b.subi(end, self._i32(low, "loop", "bound"))
+        whole = self._i32(stride, "loop", "step")
         length = b.addi(length, b.subi(whole, self._const(1, dt.i32)))
-        return b.divsi(length, self._i32(stride))
-
-    def _i32(self, number: Value | int) -> Value:
-        return number if isinstance(number, Value) else self._const(number, dt.i32)
+        return b.divsi(length, self._i32(stride, "loop", "step"))
 
     @idiom("pl.debug_check(cond, message)", "arith.xori", "cf.assert", group="control", traits=("debug",))
     def debug_check(self, condition: Value, message: str, *, enabled: bool = False) -> None:
@@ -406,7 +438,7 @@ class ControlIdioms(Idioms):
             ...     scratch = b.alloca((8, 128), f32)
             ...     scratch[...] = a.x[...]
         """
-        return Scope(self._scope())
+        return Scope("run_scoped", self._scope())
 
     @contextmanager
     def _scope(self) -> Generator[None]:

@@ -111,7 +111,7 @@ class DebugIdioms(Idioms):
             >>> with b.pallas.named_scope("scores"):
             ...     scores = b.pallas.exp(a.x[...])
         """
-        return Scope(self._span(self._b._text(name, "named_scope", "name")))
+        return Scope("named_scope", self._span(self._b._text(name, "named_scope", "name")))
 
     @contextmanager
     def _span(self, name: str) -> Generator[None]:

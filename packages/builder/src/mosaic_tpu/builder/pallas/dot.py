@@ -108,9 +108,10 @@ class DotIdioms(Idioms):
             )
         numbers = DotDimensionNumbers.of(lhs.rank, rhs.rank, contracting, batch)
         acc = self._b.zeros(numbers.result_shape(lhs.shape, rhs.shape), out)
-        return self._b.matmul(
-            lhs, rhs, acc, dimension_numbers=numbers, precision=precision, transpose_lhs_hint=transpose_lhs_hint
-        )
+        with self._one_line(op):
+            return self._b.matmul(
+                lhs, rhs, acc, dimension_numbers=numbers, precision=precision, transpose_lhs_hint=transpose_lhs_hint
+            )
 
     def _dims(self, dims: Dims, lhs: Value, rhs: Value, op: str) -> Dims:
         """``((lhs contracting, rhs contracting), (lhs batch, rhs batch))``, checked."""
@@ -286,8 +287,8 @@ class DotIdioms(Idioms):
         """
         for value in (lhs, rhs):
             self._b._use_vector(value, "tensordot")
-        if isinstance(axes, int):
-            count = max(0, min(axes, lhs.rank, rhs.rank))
+        if not isinstance(axes, tuple | list):
+            count = max(0, min(self._b._int(axes, "tensordot", "number of axes"), lhs.rank, rhs.rank))
             left, right = tuple(range(lhs.rank - count, lhs.rank)), tuple(range(count))
         elif len(axes) == 2:
             left, right = (self._axes(a, v.rank, "tensordot", v) for a, v in zip(axes, (lhs, rhs), strict=True))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+import numpy as np
+
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import PALLAS_DROPS_IDENTITY_BITCAST
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import DTypeError, UnsupportedOpError
+from mosaic_tpu.builder.errors import DTypeError, ShapeError, UnsupportedOpError
 from mosaic_tpu.builder.ops.arith import CMPF, CMPI
 from mosaic_tpu.builder.pallas._base import Idioms
 
@@ -31,6 +33,28 @@ class ElementwiseIdioms(Idioms):
         if op is None or (dtype is dt.i1 and op not in ("arith.andi", "arith.ori", "arith.xori")):
             self._b.fail(DTypeError, f"does not take {dtype}", op=name, operands=[x, y])
         return self._b._emit(op, info, [x._ir, y._ir])
+
+    def _lax(
+        self, name: str, x: Operand, y: Operand, signed: str | None, unsigned: str | None, floating: str | None
+    ) -> Value:
+        """An operator of lax, which converts neither numbers nor ranks."""
+        if not isinstance(x, Value):
+            self._of_kind(name, x, y)
+        elif not isinstance(y, Value):
+            self._of_kind(name, y, x)
+        elif x.rank and y.rank and x.rank != y.rank:
+            hint = "lax adds no dimensions: b.pallas.expand_dims"
+            self._b.fail(ShapeError, f"ranks {x.rank} and {y.rank}", op=name, operands=[x, y], hint=hint)
+        return self._arithmetic(name, x, y, signed, unsigned, floating)
+
+    def _of_kind(self, name: str, number: Operand, like: Operand) -> None:
+        """A number must be what lax takes beside a value: a float beside floats, an int beside integers."""
+        if isinstance(like, Value) and (like.dtype.is_float or like.dtype.is_int):
+            known = float | np.floating if like.dtype.is_float else int | np.integer
+            if isinstance(number, bool | np.bool_) or not isinstance(number, known):
+                wanted = "a float" if like.dtype.is_float else "an int"
+                hint = f"lax converts nothing: {wanted}"
+                self._b.fail(DTypeError, f"{number!r} beside {like.dtype}", op=name, operands=[like], hint=hint)
 
     @idiom("x + y", "arith.addi", "arith.addf", group="elementwise", traits=("elementwise", "pure"))
     def add(self, x: Operand, y: Operand) -> Value:
@@ -72,7 +96,7 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.div(b.lift(7), 2).dtype
             i32
         """
-        return self._arithmetic("div", x, y, "arith.divsi", "arith.divui", "arith.divf")
+        return self._lax("div", x, y, "arith.divsi", "arith.divui", "arith.divf")
 
     @idiom("x / y", "arith.divf", group="elementwise", traits=("elementwise", "pure"))
     def true_divide(self, x: Operand, y: Operand) -> Value:
@@ -121,7 +145,7 @@ class ElementwiseIdioms(Idioms):
             >>> b.pallas.rem(b.lift(7), 2).dtype
             i32
         """
-        return self._arithmetic("rem", x, y, "arith.remsi", "arith.remui", "arith.remf")
+        return self._lax("rem", x, y, "arith.remsi", "arith.remui", "arith.remf")
 
     @idiom("x & y", "arith.andi", group="elementwise", traits=("elementwise", "pure"))
     def bitwise_and(self, x: Operand, y: Operand) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -60,19 +61,28 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
         larger = self.maximum(*sizes)
         is_large = self.ge(larger, 2.0**high)
         is_small = self.le(larger, 2.0 ** (high - power))
-        down, up, one = (self._b.pallas.full_like(x, number) for number in (2.0**-power, 2.0**power, 1.0))
+        down, up, one = (self._like(x, number) for number in (2.0**-power, 2.0**power, 1.0))
 
         def scaled(value: Value) -> Value:
-            lower, raised = self.mul(value, down), self.mul(value, up)
+            lower, raised = self.mul(value, down()), self.mul(value, up())
             return self._b.select(is_large, lower, self._b.select(is_small, raised, value))
 
         first, second = scaled(x), scaled(y)
-        back = self._b.select(is_large, up, self._b.select(is_small, down, one))
+        whole = one()
+        less = self._b.select(is_small, down(), whole)
+        back = self._b.select(is_large, up(), less)
         root = self.sqrt(self.add(self.mul(first, first), self.mul(second, second)))
         found = self.mul(root, back)
-        infinity = self._b.pallas.full_like(x, math.inf)
-        infinite = self.bitwise_or(self.eq(sizes[0], infinity), self.eq(sizes[1], infinity))
-        return [self._b.select(infinite, infinity, found)]
+        infinity = self._like(x, math.inf)
+        infinite = self.bitwise_or(self.eq(sizes[0], infinity()), self.eq(sizes[1], infinity()))
+        return [self._b.select(infinite, infinity(), found)]
+
+    def _like(self, x: Value, number: float) -> Callable[[], Value]:
+        """`lax.full_like` at each use: one vector, but a constant each time of a scalar."""
+        if not x.rank:
+            return lambda: self._const(number, x.dtype)
+        filled = self._b.pallas.full_like(x, number)
+        return lambda: filled
 
     @idiom("jnp.deg2rad(x)", "arith.mulf", group="functions", traits=("elementwise", "pure"))
     def deg2rad(self, x: Value) -> Value:
@@ -293,11 +303,12 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             dtype = self._inexact_type(x, y, op)
             if dtype is not dt.f32:
                 self._b.fail(DTypeError, f"{op} of {dtype}", op=op, operands=[x, y], hint="cast to f32 first")
+            common = self._common(x, y, op)  # the types are promoted before both become floats
+            x, other = self._ranks(self.astype(x, common), self.astype(other, common))
             pair = self.astype(x, dtype), self.astype(other, dtype)
             return self._is_close(*pair, first, second, self._b._flag(equal_nan, op, "equal_nan"))
 
     def _is_close(self, x: Value, y: Value, rtol: Operand, atol: Operand, equal_nan: bool) -> Value:
-        x, y = self._ranks(x, y)
         both_nan = self.bitwise_and(self.ne(x, x), self.ne(y, y)) if equal_nan else None
         finite = self.isfinite(y)
         distance = self._b.abs(self.sub(x, y))
@@ -382,8 +393,9 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
         with self._one_line("entr"):
             x = self._inexact(x, "entr")
             negative = self.lt(x, 0)
-            lowest = self._b.pallas.full_like(x, -math.inf)
-            return self._b.select(negative, lowest, self.neg(self.xlogy(x, x)))
+            lowest = self._like(x, -math.inf)
+            product = self.neg(self.xlogy(x, x))
+            return self._b.select(negative, lowest(), product)
 
     @idiom("jax.scipy.special.logit(x)", "arith.divf", "math.log", group="functions")
     def logit(self, x: Value) -> Value:

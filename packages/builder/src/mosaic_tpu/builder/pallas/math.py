@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
+from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import DTypeError, KindError, UnsupportedOpError
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
@@ -264,29 +267,31 @@ class MathIdioms(ElementwiseIdioms):
             ((8, 128), (8, 128))
         """
         self._check("power", x, y)
-        if isinstance(x, Value) and type(y) is int:
-            with self._one_line("power"):
-                return self.integer_pow(x, y)
-        if isinstance(x, bool) or isinstance(y, bool):
-            self._b.fail(DTypeError, "a power of a bool", op="power", operands=[x, y], hint="use a number")
-        if isinstance(y, Value) and y.dtype.is_int and y.dtype is not dt.i1:
-            if isinstance(x, float) or (isinstance(x, Value) and x.dtype.is_float):
-                return self._power_of_float(x, y)
-            return self._power_of_integers(x, y)
-        if isinstance(y, Value) and isinstance(x, int | float) and x == 2:
-            return self._b._emit("math.exp2", y._info, [y._ir])
-        x, y = self._inexact_pair(x, y, "power")
-        return self._arithmetic("power", x, y, None, None, "math.powf")
+        with self._one_line("power"):
+            if isinstance(x, Value) and isinstance(y, int | np.integer):
+                return self.integer_pow(self.astype(x, dt.i32) if x.dtype is dt.i1 else x, int(y))
+            common = self._common(x, y, "power")
+            common = dt.i32 if common is dt.i1 else common
+            if isinstance(x, Value) and isinstance(y, Value):
+                self._joint_shape("power", x, y)
+                x, y = self._ranks(x, y)
+            if common.is_int:
+                return self._power_of_integers(x, y, common)
+            if isinstance(y, Value) and y.dtype.is_int and y.dtype is not dt.i1 and _is_float(x):
+                return self._power_of_float(x, y, common)
+            x, y = self._converted(x, y, common)
+            if isinstance(y, Value) and not isinstance(x, Value) and x == 2:
+                return self._b._emit("math.exp2", y._info, [y._ir])
+            return self._arithmetic("power", x, y, None, None, "math.powf")
 
-    def _power_of_float(self, x: Value | float, y: Value) -> Value:
+    def _power_of_float(self, x: Operand, y: Value, common: DType) -> Value:
         """A float to the power of an integer value: Pallas converts the power to the type of the result."""
         if not isinstance(x, Value):
             if x != 2:
                 hint = "cast the power: x ** y.to(f32)"
                 self._b.fail(UnsupportedOpError, f"{x} to the power of {y.dtype}", op="power", operands=[y], hint=hint)
-            y = self.astype(y, dt.f32)
+            y = self.astype(y, common)
             return self._b._emit("math.exp2", y._info, [y._ir])
-        x, y = self._ranks(x, y)
         if y.shape != self._joint_shape("power", x, y):
             self._b.fail(
                 UnsupportedOpError,
@@ -295,29 +300,30 @@ class MathIdioms(ElementwiseIdioms):
                 operands=[x, y],
                 hint="cast the power: x ** y.to(x.dtype)",
             )
-        return self._arithmetic("power", x, self.astype(y, x.dtype), None, None, "math.powf")
+        return self._arithmetic("power", x, self.astype(y, common), None, None, "math.powf")
 
-    def _power_of_integers(self, x: Operand, y: Value) -> Value:
+    def _power_of_integers(self, x: Operand, y: Operand, common: DType) -> Value:
         """Six squares, each a factor where its bit of the power is set."""
-        with self._one_line("power"):
-            if isinstance(x, Value):
-                base, exponent = self._at_jit(x, y, "power")
-            else:
-                base, exponent = self._const(*self._b._number(x, y.dtype)), y
-                self._check_dtypes(base, exponent, "power")
-            is_zero = self.bitwise_and(self.eq(base, 0), self.ne(exponent, 0))
-            zero, one = self._const(0, base.dtype), self._const(1, base.dtype)
-            product = self.where(is_zero, zero, one)
-            for step in range(6):
-                odd = self.bitwise_and(exponent, 1)
-                # A Python number is a constant at each use, until it is squared.
-                multiplied = self.mul(product, base if step or isinstance(x, Value) else x)
-                product = self.where(self.ne(odd, 0), multiplied, product)
-                if step < 5:
-                    known = base if step or isinstance(x, Value) else self._const(x, y.dtype)
-                    base = self.mul(known, base if step or isinstance(x, Value) else x)
-                    exponent = self._arithmetic("power", exponent, 1, "arith.shrui", "arith.shrui", None)
-            return product
+        if not isinstance(y, Value):
+            self._b.fail(UnsupportedOpError, f"a power of {y!r}", op="power", operands=[x], hint="write it as an int")
+        # A number is a constant at each use, until it is squared.
+        base = self.astype(x, common) if isinstance(x, Value) else self._b._number(x, common)[0]
+        exponent = self.astype(y, common)
+
+        def factor() -> Value:
+            return base if isinstance(base, Value) else self._const(base, common)
+
+        is_zero = self.bitwise_and(self.eq(factor(), 0), self.ne(exponent, 0))
+        zero, one = self._const(0, common), self._const(1, common)
+        product = self.where(is_zero, zero, one)
+        for step in range(6):
+            odd = self.bitwise_and(exponent, 1)
+            multiplied = self.mul(product, base)
+            product = self.where(self.ne(odd, 0), multiplied, product)
+            if step < 5:
+                base = self.mul(factor(), base)
+                exponent = self._arithmetic("power", exponent, 1, "arith.shrui", "arith.shrui", None)
+        return product
 
     @idiom("lax.integer_pow(x, n)", "arith.mulf", "arith.muli", group="math", traits=("elementwise", "pure"))
     def integer_pow(self, x: Value, n: int) -> Value:
@@ -332,6 +338,8 @@ class MathIdioms(ElementwiseIdioms):
         """
         self._value(x, "integer_pow")
         n = self._b._int(n, "integer_pow", "power")
+        if x.dtype is dt.i1:
+            self._b.fail(DTypeError, "a power of booleans", op="integer_pow", operands=[x], hint="cast to i32 first")
         if n < 0 and not x.dtype.is_float:
             self._b.fail(
                 DTypeError, f"{x.dtype} to the power of {n}", op="integer_pow", operands=[x], hint="cast to f32 first"
@@ -347,7 +355,7 @@ class MathIdioms(ElementwiseIdioms):
                 if rest:
                     square = self.mul(square, square)
             assert product is not None
-            return self.div(1, product) if n < 0 else product
+            return self.div(1.0, product) if n < 0 else product
 
     @idiom("pl.reciprocal(x)", "tpu.reciprocal", group="math", traits=("elementwise", "pure"))
     def reciprocal(self, x: Value, *, approx: bool = False, full_range: bool = False) -> Value:
@@ -497,6 +505,10 @@ class MathIdioms(ElementwiseIdioms):
         self._value(x, op)
         if not x.dtype.is_float:
             self._b.fail(DTypeError, f"{op} of {x.dtype}", op=op, operands=[x], hint="integers are always finite")
+
+
+def _is_float(x: Operand) -> bool:
+    return x.dtype.is_float if isinstance(x, Value) else isinstance(x, float | np.floating)
 
 
 #: From the highest power down: where ``-log1p(-x * x)`` is below 5, and elsewhere (M. Giles, 2010).

@@ -53,7 +53,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             (2, 128, 8)
         """
         self._b._use_vector(x, "swapaxes")
-        (first,), (second,) = (self._axes(axis, x.rank, "swapaxes", x) for axis in (axis1, axis2))
+        first, second = (self._axis(axis, x.rank, "swapaxes", x) for axis in (axis1, axis2))
         order = list(range(x.rank))
         order[first], order[second] = second, first
         return self.transpose(x, order)
@@ -91,7 +91,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             b.fail(ArityError, "nothing to stack", op="stack", hint="give one value or more")
         for x in xs:
             b._same(xs[0], self._value(x, "stack"), "stack")
-        (at,) = self._axes(axis, xs[0].rank + 1, "stack", xs[0])
+        at = self._axis(axis, xs[0].rank + 1, "stack", xs[0])
         with self._one_line("stack"):
             wide = [self.expand_dims(x, at) for x in xs]
             return wide[0] if len(wide) == 1 else b.concatenate(wide, at)
@@ -105,7 +105,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             [(8, 128), (8, 128)]
         """
         self._b._use_vector(x, "unstack")
-        (at,) = self._axes(axis, x.rank, "unstack", x)
+        at = self._axis(axis, x.rank, "unstack", x)
         with self._one_line("unstack"):
             return tuple(self._without(self._part(x, at, start, 1), at) for start in range(x.shape[at]))
 
@@ -133,7 +133,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         """
         b = self._b
         b._use_vector(x, "split")
-        (at,) = self._axes(axis, x.rank, "split", x)
+        at = self._axis(axis, x.rank, "split", x)
         size = x.shape[at]
         if isinstance(sections, int):
             if sections < 1 or size % sections:
@@ -192,8 +192,9 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         """
         self._b._use_vector(x, "tile")
         times = (reps,) if isinstance(reps, int) else self._b._ints(reps, "tile", "repetitions")
-        if any(n < 1 for n in times):
-            self._b.fail(AttributeValueError, f"repetitions {times}", op="tile", operands=[x], hint="1 or more")
+        if any(not 0 < n <= 1 << 20 for n in times):
+            hint = "1 or more, as memory holds"
+            self._b.fail(AttributeValueError, f"repetitions {times}", op="tile", operands=[x], hint=hint)
         times = (1,) * (x.rank - len(times)) + tuple(times)
         with self._one_line("tile"):
             if len(times) > x.rank:
@@ -225,7 +226,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             if axis is None:
                 at, x = 0, self.reshape(x, (math.prod(x.shape),))
             else:
-                (at,) = self._axes(axis, x.rank, "repeat", x)
+                at = self._axis(axis, x.rank, "repeat", x)
             before, size, after = x.shape[:at], x.shape[at], x.shape[at + 1 :]
             wide = b.shape_cast(x, (*before, size, 1, *after))
             if times > 1:
@@ -257,7 +258,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         if any(not 0 <= b._int(n, "roll", "axis") < x.rank for n in axes) or len(set(axes)) != len(axes):
             b.fail(ArityError, f"axes {axes} of rank {x.rank}", op="roll", operands=[x], hint="each once, from 0")
         numbers = [n for n in (shift, stride) if n is not None and not isinstance(n, Value)]
-        if any(b._int(n, "roll", "shift") < 0 for n in numbers):
+        if any(self._checked(b._int(n, "roll", "shift"), dt.i32, "roll") < 0 for n in numbers):
             hint = f"add the size of the dimension: {x.shape[axis]}"
             b.fail(AttributeValueError, f"shift {numbers[0]}", op="roll", operands=[x], hint=hint)
         amount = shift if isinstance(shift, Value) else self._const(shift, dt.i32)
@@ -336,6 +337,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
             b.fail(ArityError, f"widths {each} of rank {x.rank}", op="pad", operands=[x], hint=hint)
         with self._one_line("pad"):
             filling = self.astype(self._own(value), x.dtype)
+            self._no_vector(filling, "pad")
             return self._padded(x, filling, each)
 
     @idiom("lax.pad(x, value, config)", "vector.broadcast", "tpu.concatenate", group="movement")
@@ -365,7 +367,12 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         with self._one_line("lax_pad"):
             filling = value if isinstance(value, Value) else self._const(*b._number(value, x.dtype))
             self._check_dtypes(x, filling, "lax_pad")
+            self._no_vector(filling, "lax_pad")
             return self._padded(x, filling, [entry[:2] for entry in each])
+
+    def _no_vector(self, filling: Value, op: str) -> None:
+        if filling.rank:
+            self._b.fail(ShapeError, "the padding is a vector", op=op, operands=[filling], hint="a number or a scalar")
 
     def _padded(self, x: Value, filling: Value, widths: Sequence[Sequence[int]]) -> Value:
         b = self._b
@@ -436,7 +443,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
         b = self._b
         for value in (x, indices):
             b._use_vector(value, "take_along_axis")
-        (at,) = self._axes(axis, x.rank, "take_along_axis", x)
+        at = self._axis(axis, x.rank, "take_along_axis", x)
         if indices.dtype is not dt.i32:
             hint = "i32 indices"
             b.fail(DTypeError, f"indices of {indices.dtype}", op="take_along_axis", operands=[x, indices], hint=hint)

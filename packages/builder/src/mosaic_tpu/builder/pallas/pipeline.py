@@ -14,6 +14,7 @@ from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.enums import DimensionSemantics, MemorySpace, PipelineMode
 from mosaic_tpu.builder.errors import ArityError, AttributeValueError, KindError, MemorySpaceError, WindowError
+from mosaic_tpu.builder.pallas._calls import called
 from mosaic_tpu.builder.pallas._loops import aside, dynamic_loop, static_loop
 from mosaic_tpu.builder.pallas._staging import Literal, Staged, Staging
 from mosaic_tpu.builder.pallas.control import ControlIdioms
@@ -279,7 +280,7 @@ class _Run:
         with self.st.scope("ep_run_kernel"):
             line, self.b._line = self.b._line, None
             try:
-                self.st.lazily(lambda: self.pipeline.body(*blocks, *self.scratches))
+                self.st.lazily(lambda: called(_OP, self.pipeline.body, *blocks, *self.scratches))
             finally:
                 self.b._line = line
 

@@ -417,7 +417,7 @@ class ReductionIdioms(ElementwiseIdioms):
         b._use_vector(x, "top_k")
         if x.dtype not in (dt.f32, dt.bf16):
             b.fail(UnsupportedOpError, f"top_k of {x.dtype}", op="top_k", operands=[x], hint="cast to f32 first")
-        (at,) = self._axes(axis, x.rank, "top_k", x)
+        at = self._axis(axis, x.rank, "top_k", x)
         count = b._int(k, "top_k", "number of elements")
         if x.rank < 2:
             b.fail(ArityError, "a vector of rank 2 or more is needed", op="top_k", operands=[x], hint="x[None, :]")

@@ -104,9 +104,9 @@ class RefIdioms(Idioms):
         return self._const(entry, dt.i32) if outer is None else outer
 
     def _outer(self, view: RefView, number: int, dimension: int, entry: int) -> Value | None:
-        """The constant of a view that was made outside of the branch in which it is used, if that is the case.
+        """The constant of a view that was made outside of the branch or loop in which it is used, if that is the case.
 
-        Pallas makes it before the outermost branch, as its operand, once for both sides.
+        Pallas makes it before the outermost of them, as its operand, once.
         """
         b = self._b
         place = view.places[number] if view.places else None

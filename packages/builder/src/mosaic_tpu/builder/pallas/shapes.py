@@ -35,7 +35,7 @@ class ShapeIdioms(Idioms):
                 self._b.fail(
                     ShapeError, f"{filling.shape} does not fill ()", op="full", operands=[filling], hint="a scalar"
                 )
-            return self._b.broadcast_to(filling, target) if target else filling
+            return self.broadcast_to(filling, target)
 
     @idiom("jnp.zeros(shape, dtype)", "arith.constant", "vector.broadcast", group="shapes")
     def zeros(self, shape: Sequence[int], dtype: DType) -> Value:
@@ -115,6 +115,8 @@ class ShapeIdioms(Idioms):
         axes = (axis,) if isinstance(axis, int) else self._b._ints(axis, "expand_dims", "axes")
         rank = x.rank + len(axes)
         at = self._axes(axes, rank, "expand_dims", x)
+        if not at:
+            return x
         sizes = iter(x.shape)
         shape = tuple(1 if d in at else next(sizes) for d in range(rank))
         return self._b.shape_cast(x, shape) if x.rank else self._b.broadcast_to(x, shape)
@@ -240,8 +242,8 @@ class ShapeIdioms(Idioms):
         first, last = (0, start) if stop is None else (start, stop)
         low, high = b._int(first, "arange", "start"), b._int(last, "arange", "stop")
         by = 1 if step is None else b._int(step, "arange", "step")
-        size = len(range(low, high, by)) if by else 0
-        if not size:
+        size = -((low - high) // by) if by else 0
+        if size < 1:
             hint = "vectors have one element or more"
             b.fail(ShapeError, f"no number from {low} to {high} by {by}", op="arange", hint=hint)
         with self._one_line("arange"):
