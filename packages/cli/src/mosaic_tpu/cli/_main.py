@@ -64,7 +64,8 @@ def app() -> App:
         suppress_keyboard_interrupt=False,
     )
     for name, (place, summary) in VERBS.items():
-        made.command(f"mosaic_tpu.cli.verbs.{place}", name=name, help=summary)
+        own = {} if name in GROUPS else {"help_epilogue": ""}
+        made.command(f"mosaic_tpu.cli.verbs.{place}", name=name, help=summary, **own)
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from cyclopts import Parameter
 
@@ -19,37 +19,72 @@ def _kernels(context: Any) -> list[str]:
     return [name for kernel, info in KERNELS.items() for name in (kernel, *(f"{kernel}:{p}" for p in info.fields))]
 
 
+def flag(text: str, **more: Any) -> Parameter:
+    """An option that is off unless it is given."""
+    return Parameter(help=text, negative=(), show_default=False, **more)
+
+
+def no_option(_: Any, value: Any) -> None:
+    """Let ``-`` stand where a name may, and no other word that begins so.
+
+    Raises:
+        UsageError: another does.
+    """
+    for name in map(str, cast("list[Any]", value) if isinstance(value, list) else [value]):
+        if name.startswith("-") and name != "-":
+            raise UsageError(f"there is no option {name} here", "--help lists them")
+
+
+def _file(_: Any, tokens: Sequence[Any]) -> Path | None:
+    """The file of ``-o``; ``-`` is standard output, as where it is not given."""
+    no_option(_, tokens[0].value)
+    return None if tokens[0].value == "-" else Path(tokens[0].value)
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Common:
     """What every verb takes."""
 
-    json: Annotated[bool, Parameter(negative=(), help="Answer in JSON.", group="Common")] = False
-    debug: Annotated[bool, Parameter(negative=(), help="Show the traceback of a fault.", group="Common")] = False
+    json: Annotated[bool, flag("Answer in JSON.", group="Common")] = False
+    debug: Annotated[bool, flag("Show the traceback of a fault.", group="Common")] = False
 
 
 COMMON = Common()
 
 type Kernel = Annotated[
-    str, Parameter(help="KERNEL, KERNEL:PRESET, or a config's file (.json, .toml).", completer=_kernels)
+    str,
+    Parameter(
+        name="KERNEL",
+        help="KERNEL, KERNEL:PRESET, or a config's file (.json, .toml).",
+        completer=_kernels,
+    ),
 ]
 type SourceName = Annotated[
     str,
     Parameter(
+        name="SOURCE",
         help="A module's file, - for standard input, KERNEL[:PRESET] of the zoo, or a config's file.",
         completer=_kernels,
+        allow_leading_hyphen=True,
+        validator=no_option,
     ),
 ]
 type Settings = Annotated[
     list[str] | None,
-    Parameter(name="--set", help="Change a field of a zoo kernel's config: --set m=1024.", negative=()),
+    Parameter(name="--set", help="Change a field of a zoo kernel's config.", metavar="FIELD=VALUE", negative=()),
 ]
 type Targets = Annotated[
     list[str] | None,
-    Parameter(name="--target", help="Generations, v5e,v6e, or topologies of one, v5e:2x2.", negative=()),
+    Parameter(name="--target", help="Generations, v5e,v6e, or topologies, v5e:2x2.", metavar="NAMES", negative=()),
 ]
 type Limit = Annotated[int | None, Parameter(name="--vmem-limit-bytes", help="VMEM that a kernel may use.")]
-type Output = Annotated[Path | None, Parameter(name=("--output", "-o"), help="Write to this file.")]
+type Output = Annotated[
+    Path | None,
+    Parameter(
+        name=("--output", "-o"), help="Write to this file.", metavar="FILE", allow_leading_hyphen=True, converter=_file
+    ),
+]
 type Which = Annotated[
     str | None, Parameter(name="--kernel", help="Which kernel of a program with several: its name or number.")
 ]

@@ -20,6 +20,7 @@ COMPILE: Final = "mosaic-tpu/compile/1"
 
 def compile_(
     name: SourceName,
+    /,
     *,
     targets: Targets = None,
     vmem_limit_bytes: Limit = None,

@@ -6,13 +6,15 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from mosaic_tpu.cli._options import flag
 from mosaic_tpu.cli._output import note, write
 
 
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Which shell.")],
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(name="SHELL", help="Which shell.")],
+    /,
     *,
-    install: Annotated[bool, Parameter(negative=(), help="Install it where the shell looks for it.")] = False,
+    install: Annotated[bool, flag("Install it where the shell looks for it.")] = False,
 ) -> int:
     """Print the completion script of a shell, or install it."""
     from mosaic_tpu.cli._main import app

@@ -26,6 +26,7 @@ def conformance(
         list[Path] | None,
         Parameter(name="FILE", negative=(), help="Reports; else those in .conformance here or above."),
     ] = None,
+    /,
     *,
     rows: Annotated[str | None, Parameter(name="--table", help="Show every row of this table.")] = None,
     common: Common = COMMON,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from cyclopts import App, Parameter
 
 from mosaic_tpu.cli._input import Source, source
-from mosaic_tpu.cli._options import COMMON, Common, Output, SourceName, Which, number_or_name
+from mosaic_tpu.cli._options import COMMON, Common, Output, SourceName, Which, flag, no_option, number_or_name
 from mosaic_tpu.cli._output import DIFF, MLIR, PYTHON, answer, code, table, verdict, write, written
 from mosaic_tpu.cli._text import module_text
 
@@ -19,14 +19,15 @@ LIFT: Final = "mosaic-tpu/ir-lift/1"
 
 type Style = Literal["ops", "idioms"]
 
-app = App(name="ir", help="Show, compare, verify and lift Mosaic modules.")
+app = App(name="ir", help="Show, compare, verify and lift Mosaic modules.", help_epilogue="")
 
 
 @app.command
 def show(
     name: SourceName,
+    /,
     *,
-    canonical: Annotated[bool, Parameter(negative=(), help="After canonicalize and cse.")] = False,
+    canonical: Annotated[bool, flag("After canonicalize and cse.")] = False,
     kernel: Which = None,
     output: Output = None,
     common: Common = COMMON,
@@ -45,8 +46,9 @@ def show(
 
 @app.command
 def diff(
-    before: SourceName,
-    after: SourceName,
+    before: Annotated[SourceName, Parameter(name="BEFORE")],
+    after: Annotated[SourceName, Parameter(name="AFTER")],
+    /,
     *,
     style: Annotated[
         Literal["ops", "idioms", "mlir"],
@@ -72,18 +74,22 @@ def diff(
 def _lifted_diff(before: Source, after: Source, style: Style, kernel: str | int | None) -> str:
     from mosaic_tpu.lift import diff as lifted_diff
 
-    text = lifted_diff(_liftable(before, kernel), _liftable(after, kernel), style=style)
+    if before.chosen is not None and after.chosen is not None:
+        pair = (before.data, after.data)  # with the names of their arguments, which no body has
+    else:
+        pair = (_body(before, kernel), _body(after, kernel))
+    text = lifted_diff(*pair, style=style)
     return text.replace("--- a\n+++ b\n", f"--- {before.name}\n+++ {after.name}\n", 1)
 
 
-def _liftable(found: Source, kernel: str | int | None) -> Any:
-    """One module; a kernel of the zoo as it was lowered, with what its call says."""
-    return found.data if found.chosen is not None else found.body(kernel if found.program is not None else None)
+def _body(found: Source, kernel: str | int | None) -> str | bytes:
+    """One module; of two sources, the kernel is named of those that are programs."""
+    return found.body(None if found.program is None else kernel)
 
 
 def _mlir_diff(before: Source, after: Source, kernel: str | int | None) -> str:
     texts = [
-        module_text(found, kernel if found.program is not None else None, canonical=True).splitlines()
+        module_text(found, None if found.program is None else kernel, canonical=True).splitlines()
         for found in (before, after)
     ]
     return "\n".join(difflib.unified_diff(texts[0], texts[1], before.name, after.name, lineterm=""))
@@ -91,7 +97,17 @@ def _mlir_diff(before: Source, after: Source, kernel: str | int | None) -> str:
 
 @app.command
 def verify(
-    names: Annotated[list[str], Parameter(name="SOURCE", help="Files of modules, - or KERNEL[:PRESET].", negative=())],
+    names: Annotated[
+        list[str],
+        Parameter(
+            name="SOURCE",
+            help="Files of modules, - or KERNEL[:PRESET].",
+            negative=(),
+            allow_leading_hyphen=True,
+            validator=no_option,
+        ),
+    ],
+    /,
     *,
     common: Common = COMMON,
 ) -> int:
@@ -152,6 +168,7 @@ def _modules_of(program: str) -> list[Any]:
 @app.command
 def lift(
     name: SourceName,
+    /,
     *,
     style: Annotated[Style, Parameter(help="A call for each op, or source as one writes it for Pallas.")] = "ops",
     kernel: Which = None,
@@ -162,7 +179,8 @@ def lift(
     from mosaic_tpu.lift import lift as lifted
 
     found = source(name)
-    text = lifted(_liftable(found, number_or_name(kernel)), style=style)
+    # A kernel of the zoo as it was lowered, with the names of its arguments.
+    text = lifted(found.data if found.chosen is not None else found.body(number_or_name(kernel)), style=style)
     data: dict[str, Any] = {"source": found.name, "style": style}
     if output is not None:
         write(text, output)

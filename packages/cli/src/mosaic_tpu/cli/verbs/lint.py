@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from cyclopts import Parameter
-
 from mosaic_tpu.cli._input import source
-from mosaic_tpu.cli._options import COMMON, Common, Limit, Settings, SourceName, Targets, targets_of
+from mosaic_tpu.cli._options import COMMON, Common, Limit, Settings, SourceName, Targets, flag, targets_of
 from mosaic_tpu.cli._output import REPORT, answer, code
 
 LINT: Final = "mosaic-tpu/lint/1"
@@ -15,11 +13,12 @@ LINT: Final = "mosaic-tpu/lint/1"
 
 def lint(
     name: SourceName,
+    /,
     *,
     targets: Targets = None,
     vmem_limit_bytes: Limit = None,
-    vmem: Annotated[bool, Parameter(negative=(), help="Say too how much VMEM each buffer takes.")] = False,
-    strict: Annotated[bool, Parameter(negative=(), help="Warnings fail too.")] = False,
+    vmem: Annotated[bool, flag("Say too how much VMEM each buffer takes.")] = False,
+    strict: Annotated[bool, flag("Warnings fail too.")] = False,
     settings: Settings = None,
     common: Common = COMMON,
 ) -> int:

@@ -16,6 +16,7 @@ SCHEDULE: Final = "mosaic-tpu/schedule/1"
 
 def schedule(
     name: SourceName,
+    /,
     *,
     target: Annotated[str, Parameter(help="A generation, v6e, or a topology, v5e:2x2.")] = "v6e",
     form: Annotated[Literal["text", "json", "svg"], Parameter(help="Tables, plain data, or a timeline.")] = "text",

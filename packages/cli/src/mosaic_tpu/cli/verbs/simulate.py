@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from mosaic_tpu.cli._errors import UsageError, source_line
 from mosaic_tpu.cli._input import source
-from mosaic_tpu.cli._options import COMMON, Common, Settings, SourceName
+from mosaic_tpu.cli._options import COMMON, Common, Settings, SourceName, flag
 from mosaic_tpu.cli._output import REPORT, answer, code, table, verdict, working
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ SIMULATE: Final = "mosaic-tpu/simulate/1"
 
 def simulate(
     name: SourceName,
+    /,
     *,
     inputs: Annotated[
         list[Path] | None,
@@ -30,14 +31,12 @@ def simulate(
     dma: Annotated[Literal["random", "eager", "wait"], Parameter(help="When copies happen.")] = "random",
     engine: Annotated[Literal["numpy", "xla"], Parameter(help="Only numpy looks for all hazards.")] = "numpy",
     checks: Annotated[bool, Parameter(help="Look for hazards.")] = True,
-    shuffle: Annotated[bool, Parameter(negative=(), help="Run parallel grid steps in a seeded order.")] = False,
-    compare_fills: Annotated[
-        bool, Parameter(negative=(), help="Run again with other contents of uninitialised memory.")
-    ] = False,
-    allow_unwritten: Annotated[bool, Parameter(negative=(), help="Outputs may have unwritten elements.")] = False,
+    shuffle: Annotated[bool, flag("Run parallel grid steps in a seeded order.")] = False,
+    compare_fills: Annotated[bool, flag("Run again with other contents of uninitialised memory.")] = False,
+    allow_unwritten: Annotated[bool, flag("Outputs may have unwritten elements.")] = False,
     cores: Annotated[int, Parameter(help="Simulated cores.")] = 1,
     timeout: Annotated[float | None, Parameter(help="Seconds for each run.")] = None,
-    trace: Annotated[bool, Parameter(negative=(), help="With every event, in JSON.")] = False,
+    trace: Annotated[bool, flag("With every event, in JSON.")] = False,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write the outputs of the last run to this .npz file.")
     ] = None,

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._jax import with_tpu
 from mosaic_tpu.cli._kernels import Chosen, chosen, near, plain_config, value_of
-from mosaic_tpu.cli._options import COMMON, Common, Kernel, Settings, target_of
+from mosaic_tpu.cli._options import COMMON, Common, Kernel, Settings, flag, target_of
 from mosaic_tpu.cli._output import answer, table
 
 if TYPE_CHECKING:
@@ -21,13 +21,14 @@ TUNE: Final = "mosaic-tpu/tune/1"
 
 def tune(
     name: Kernel,
+    /,
     *,
     vary: Annotated[
         list[str] | None,
         Parameter(negative=(), help="A field and the values to try, --vary block_m=256,512; repeat it for more."),
     ] = None,
     target: Annotated[str | None, Parameter(help="A generation; that of the attached TPU, or v6e.")] = None,
-    measure: Annotated[bool, Parameter(negative=(), help="Time each config on the attached TPU.")] = False,
+    measure: Annotated[bool, flag("Time each config on the attached TPU.")] = False,
     file: Annotated[Path | None, Parameter(name="--table", help="Keep the result in this JSON file.")] = None,
     timeout: Annotated[float, Parameter(help="Seconds for each config.")] = 300.0,
     workers: Annotated[int | None, Parameter(help="Compiler processes.")] = None,

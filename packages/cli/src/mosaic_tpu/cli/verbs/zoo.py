@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from cyclopts import App, Parameter
 
 from mosaic_tpu.cli._kernels import Chosen, chosen, plain_config
-from mosaic_tpu.cli._options import COMMON, Common, Kernel, Output, Settings
+from mosaic_tpu.cli._options import COMMON, Common, Kernel, Output, Settings, flag
 from mosaic_tpu.cli._output import MLIR, answer, code, table, working, write, written
 from mosaic_tpu.cli._run import ENGINES, Engine, Run, run_example
 
@@ -16,7 +16,7 @@ SHOW: Final = "mosaic-tpu/zoo-show/1"
 EMIT: Final = "mosaic-tpu/zoo-emit/1"
 RUN: Final = "mosaic-tpu/zoo-run/1"
 
-app = App(name="zoo", help="List, show, emit and run the kernels of the zoo.")
+app = App(name="zoo", help="List, show, emit and run the kernels of the zoo.", help_epilogue="")
 
 
 @app.command(name="list")
@@ -51,7 +51,7 @@ def list_(
 
 
 @app.command
-def show(name: Kernel, *, settings: Settings = None, common: Common = COMMON) -> int:
+def show(name: Kernel, /, *, settings: Settings = None, common: Common = COMMON) -> int:
     """Show a kernel: what it takes and gives, its config, its presets."""
     from mosaic_tpu.cli._describe import described, print_described
 
@@ -67,6 +67,7 @@ type Form = Literal["text", "bytes", "backend-config", "stablehlo"]
 @app.command
 def emit(
     name: Kernel,
+    /,
     *,
     form: Annotated[
         Form,
@@ -76,7 +77,7 @@ def emit(
         ),
     ] = "text",
     canonical: Annotated[bool, Parameter(help="Text after canonicalize and cse, or op for op as emitted.")] = True,
-    locations: Annotated[bool, Parameter(negative=(), help="Text with the kernel's file and line on each op.")] = False,
+    locations: Annotated[bool, flag("Text with the kernel's file and line on each op.")] = False,
     settings: Settings = None,
     output: Output = None,
     common: Common = COMMON,
@@ -121,6 +122,7 @@ def _embedded(content: str | bytes) -> dict[str, str]:
 @app.command
 def run(
     name: Kernel,
+    /,
     *,
     engine: Annotated[Engine, Parameter(help=f"{ENGINES} looks for all hazards.")] = "numpy",
     seed: Annotated[int, Parameter(help="Of the inputs and of the schedule.")] = 0,
