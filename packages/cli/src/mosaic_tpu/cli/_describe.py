@@ -48,7 +48,7 @@ def _fields(kind: Any) -> list[dict[str, Any]]:
     """Names, defaults and meanings of a config's fields."""
     documentation = inspect.getdoc(kind) or ""
     block = documentation.partition("Attributes:\n")[2].partition("\n\n")[0]
-    meanings = {name: re.sub(r"\s+", " ", text).strip() for name, text in re.findall(
+    meanings = {name: re.sub(r"\s+", " ", text.replace("`", "")).strip() for name, text in re.findall(
         r"^    (\w+): (.*(?:\n {8}.*)*)", block, re.MULTILINE
     )}  # fmt: skip
     return [

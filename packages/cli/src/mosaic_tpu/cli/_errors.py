@@ -49,6 +49,8 @@ def guarded(run: Callable[[], int], arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # Rich has seen it first
+            return BROKEN_PIPE
         return error.code if isinstance(error.code, int) else FAILED
     except Exception as error:
         return _told(error, arguments)
@@ -106,7 +108,10 @@ def _of_ours(error: Any) -> dict[str, Any]:
 def source_line(place: str | None) -> str:
     """The line of source that ``"file.py:12"`` means; nothing where the file is not here."""
     found = _PLACE.match(place or "")
-    return linecache.getline(found[1], int(found[2])).strip() if found else ""
+    if found is None:
+        return ""
+    linecache.checkcache(found[1])
+    return linecache.getline(found[1], int(found[2])).strip()
 
 
 def _help_of(arguments: Sequence[str]) -> str:

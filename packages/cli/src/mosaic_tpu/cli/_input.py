@@ -5,18 +5,21 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._kernels import Chosen, chosen, is_config, near
 from mosaic_tpu.zoo import KERNELS
 
 _MAGIC: Final = b"ML\xefR"
+#: A line of a text that MLIR was not told the name of.
+_NAMELESS: Final = re.compile(r"(?<!\S)-:(?=\d+\b)")
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,16 @@ class Source:
         from mosaic_tpu.sim import ir
 
         return ir.program_text(self.data) if isinstance(self.data, str) else None
+
+    def placed(self, value: Any) -> Any:
+        """An answer, with this source's name where MLIR, which read its text, has ``-``."""
+        if not isinstance(self.data, str):
+            return value
+        if isinstance(value, str):
+            return _NAMELESS.sub(f"{self.name}:", value)
+        if isinstance(value, dict):
+            return {name: self.placed(v) for name, v in cast("dict[str, Any]", value).items()}
+        return [self.placed(v) for v in cast("list[Any]", value)] if isinstance(value, list) else value
 
     def body(self, kernel: str | int | None = None) -> str | bytes:
         """Text or bytecode of one module, read once and found to be sound.

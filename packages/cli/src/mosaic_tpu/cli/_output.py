@@ -54,6 +54,18 @@ def answer(as_json: bool, schema: str, data: Mapping[str, Any], show: Callable[[
     sys.stdout.write(re.sub(r"[ ]+$", "", captured.get(), flags=re.MULTILINE))
 
 
+def answer_text(
+    as_json: bool, schema: str, data: Mapping[str, Any], text: str, styles: Sequence[tuple[str, str]]
+) -> None:
+    """Answer a verb whose answer is a text that others read: as it is to the last blank, in colours on a terminal."""
+    if as_json:
+        print_json(schema, {**data, "text": text})
+    elif sys.stdout.isatty():
+        code(console(), text, styles)
+    else:
+        write(text, None)
+
+
 def print_json(schema: str, data: Mapping[str, Any]) -> None:
     """One JSON document on standard output, its schema first."""
     document = plain({"schema": schema, **data})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from mosaic_tpu.cli._errors import UsageError, source_line
-from mosaic_tpu.cli._input import source
+from mosaic_tpu.cli._input import Source, source
 from mosaic_tpu.cli._kernels import value_of
 from mosaic_tpu.cli._options import COMMON, Common, Limit, Settings, SourceName, Targets, targets_of
 from mosaic_tpu.cli._output import REPORT, answer, code, table, verdict, working
@@ -51,7 +51,7 @@ def compile_(
         "compiler": compiler,
         "targets": [_as_dict(result) for result in results],
     }
-    answer(common.json, COMPILE, data, lambda out: _print(out, compiler, results))
+    answer(common.json, COMPILE, found.placed(data), lambda out: _print(out, found, compiler, results))
     return 0 if all(result.ok for result in results) else 1
 
 
@@ -82,7 +82,7 @@ def _as_dict(result: Compilation) -> dict[str, Any]:
     }
 
 
-def _print(out: Any, compiler: str, results: list[Compilation]) -> None:
+def _print(out: Any, found: Source, compiler: str, results: list[Compilation]) -> None:
     rows = [
         (
             result.target,
@@ -97,18 +97,19 @@ def _print(out: Any, compiler: str, results: list[Compilation]) -> None:
     reasons: dict[str, list[str]] = {}
     for result in results:
         if result.error is not None:
-            text = _told(result.error)
+            text = _told(found, result.error)
             reasons.setdefault(text, []).append(str(result.target))
     for text, names in reasons.items():
         out.print()
         code(out, f"{', '.join(names)}\n{text}", REPORT)
 
 
-def _told(error: Any) -> str:
-    lines = [line for line in str(error).splitlines() if not line.startswith("  target: ")]
+def _told(found: Source, error: Any) -> str:
+    """An error without its target, which stands above it, and with the line of source where the file is here."""
     kept: list[str] = []
-    for line in lines:
-        kept.append(line)
-        if line.startswith("  at: ") and (text := source_line(error.location)):
+    for line in found.placed(str(error)).splitlines():
+        if not line.startswith("  target: "):
+            kept.append(line)
+        if line.startswith("  at: ") and (text := source_line(line.removeprefix("  at: "))):
             kept.append(f"      {text}")
     return f"{type(error).__name__}: " + "\n".join(kept)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
 
 from mosaic_tpu.cli._input import Source, source
 from mosaic_tpu.cli._options import COMMON, Common, Output, SourceName, Which, flag, no_option, number_or_name
-from mosaic_tpu.cli._output import DIFF, MLIR, PYTHON, answer, code, table, verdict, write, written
+from mosaic_tpu.cli._output import DIFF, MLIR, PYTHON, answer, answer_text, code, table, verdict, write, written
 from mosaic_tpu.cli._text import module_text
 
 SHOW: Final = "mosaic-tpu/ir-show/1"
 DIFFERENCE: Final = "mosaic-tpu/ir-diff/1"
 VERIFY: Final = "mosaic-tpu/ir-verify/1"
 LIFT: Final = "mosaic-tpu/ir-lift/1"
+
+#: What says in which form a module came, and no difference between two.
+_MARK: Final = re.compile(r" attributes \{stable_mosaic\.version = \d+ : i64\}")
 
 type Style = Literal["ops", "idioms"]
 
@@ -40,7 +44,7 @@ def show(
         write(text, output)
         answer(common.json, SHOW, data | written(output, text), lambda out: out.print(f"written to {output}"))
         return 0
-    answer(common.json, SHOW, data | {"text": text}, lambda out: code(out, text, MLIR))
+    answer_text(common.json, SHOW, data, text, MLIR)
     return 0
 
 
@@ -89,7 +93,7 @@ def _body(found: Source, kernel: str | int | None) -> str | bytes:
 
 def _mlir_diff(before: Source, after: Source, kernel: str | int | None) -> str:
     texts = [
-        module_text(found, None if found.program is None else kernel, canonical=True).splitlines()
+        _MARK.sub("", module_text(found, None if found.program is None else kernel, canonical=True)).splitlines()
         for found in (before, after)
     ]
     return "\n".join(difflib.unified_diff(texts[0], texts[1], before.name, after.name, lineterm=""))
@@ -186,5 +190,5 @@ def lift(
         write(text, output)
         answer(common.json, LIFT, data | written(output, text), lambda out: out.print(f"written to {output}"))
         return 0
-    answer(common.json, LIFT, data | {"text": text}, lambda out: code(out, text, PYTHON))
+    answer_text(common.json, LIFT, data, text, PYTHON)
     return 0

@@ -35,7 +35,7 @@ def lint(
     if need is not None:
         data["vmem"] = _without_schema(need.to_json())
     text = str(report) if need is None else f"{report}\n\n{need}"
-    answer(common.json, LINT, data, lambda out: code(out, text, REPORT))
+    answer(common.json, LINT, found.placed(data), lambda out: code(out, found.placed(text), REPORT))
     return 1 if report.errors or (strict and report.warnings) else 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from mosaic_tpu.cli._errors import UsageError, source_line
-from mosaic_tpu.cli._input import source
+from mosaic_tpu.cli._input import Source, source
 from mosaic_tpu.cli._options import COMMON, Common, Settings, SourceName, flag
 from mosaic_tpu.cli._output import REPORT, answer, code, table, verdict, working
 
@@ -74,7 +74,7 @@ def simulate(
         "hazards": sum(len(report.hazards) for report in reports),
         "runs": [report.as_dict(trace=trace) for report in reports],
     }
-    answer(common.json, SIMULATE, data, lambda out: _print(out, found.name, arrays.how, reports))
+    answer(common.json, SIMULATE, found.placed(data), lambda out: _print(out, found, arrays.how, reports))
     return 1 if bad else 0
 
 
@@ -87,7 +87,7 @@ def _save(file: Path, report: Report) -> None:
         raise UsageError(f"cannot write {file}: {error.strerror}", "name a file in a folder that exists") from None
 
 
-def _print(out: Any, name: str, how: list[dict[str, str]], reports: list[Report]) -> None:
+def _print(out: Any, found: Source, how: list[dict[str, str]], reports: list[Report]) -> None:
     """One run as its report; several as a table, with the report of the first that has a hazard."""
     out.print(table(["input", "array", "from"], [list(h.values()) for h in how]))
     out.print()
@@ -96,7 +96,7 @@ def _print(out: Any, name: str, how: list[dict[str, str]], reports: list[Report]
         rows = [(r.seed, f"{r.steps:,}", f"{r.dmas:,}", _verdict(r)) for r in reports]
         out.print(table(["seed", "steps", "DMAs", "hazards"], rows, right=["seed", "steps", "DMAs"]))
         out.print(f"\nseed {shown.seed}:")
-    code(out, _with_lines(str(shown)), REPORT)
+    code(out, _with_lines(found.placed(str(shown))), REPORT)
 
 
 def _verdict(report: Report) -> Any:

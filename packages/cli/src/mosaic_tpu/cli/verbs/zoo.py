@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
 
 from mosaic_tpu.cli._kernels import Chosen, chosen, plain_config
 from mosaic_tpu.cli._options import COMMON, Common, Kernel, Output, Settings, flag
-from mosaic_tpu.cli._output import MLIR, answer, code, table, working, write, written
+from mosaic_tpu.cli._output import (
+    MLIR,
+    REPORT,
+    answer,
+    answer_text,
+    code,
+    print_json,
+    table,
+    verdict,
+    working,
+    write,
+    written,
+)
 from mosaic_tpu.cli._run import ENGINES, Engine, Run, run_example
 
 LIST: Final = "mosaic-tpu/zoo-list/1"
@@ -91,10 +104,10 @@ def emit(
         write(content, output)
         size = f"{written(output, content)['bytes']:,} bytes"
         answer(common.json, EMIT, data | written(output, content), lambda out: out.print(f"{size} in {output}"))
-    elif common.json:
-        answer(True, EMIT, data | _embedded(content), lambda out: None)
     elif isinstance(content, str):
-        answer(False, EMIT, data, lambda out: code(out, content, MLIR))
+        answer_text(common.json, EMIT, data, content, MLIR)
+    elif common.json:
+        print_json(EMIT, data | {"base64": base64.b64encode(content).decode()})
     else:
         write(content, None)
     return 0
@@ -111,12 +124,6 @@ def _emitted(found: Chosen, form: Form, canonical: bool, locations: bool) -> str
         "backend-config": lambda: lowered.backend_config,
         "stablehlo": lambda: lowered.stablehlo,
     }[form]()
-
-
-def _embedded(content: str | bytes) -> dict[str, str]:
-    import base64
-
-    return {"text": content} if isinstance(content, str) else {"base64": base64.b64encode(content).decode()}
 
 
 @app.command
@@ -143,8 +150,6 @@ def run(
 
 
 def _print_run(out: Any, found: Chosen, done: Run) -> None:
-    from mosaic_tpu.cli._output import REPORT, verdict
-
     rows = [
         (r.name, r.kind, f"{r.error:.2e}", f"{r.tolerance:.2e}", verdict(r.good, "agrees" if r.good else "DIFFERS"))
         for r in done.results
