@@ -38,7 +38,7 @@ def test_the_transcripts_are_true() -> None:
     for (program, *arguments), shown, code in found:
         said = cli(*arguments)
         assert (program, said.code, said.err) == ("mosaic-tpu", code, "")
-        assert matches(masked(shown), masked(said.out)), f"{arguments}: the README shows\n{shown}\nand it prints\n{said.out}"
+        assert matches(masked(shown), masked(said.out)), f"{arguments} prints\n{said.out}and not\n{shown}"
 
 
 def test_a_transcript_that_is_not_true_is_seen() -> None:
