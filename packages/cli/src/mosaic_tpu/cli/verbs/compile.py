@@ -1,7 +1,5 @@
 """`mosaic-tpu compile`: what the real TPU compiler says."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -70,7 +68,7 @@ def flags_of(given: list[str] | None) -> dict[str, Any]:
     return flags
 
 
-def _as_dict(result: Compilation) -> dict[str, Any]:
+def _as_dict(result: "Compilation") -> dict[str, Any]:
     error = result.error
     names = ("summary", "op", "location", "hint", "raw")
     return {
@@ -82,7 +80,7 @@ def _as_dict(result: Compilation) -> dict[str, Any]:
     }
 
 
-def _print(out: Any, found: Source, compiler: str, results: list[Compilation]) -> None:
+def _print(out: Any, found: Source, compiler: str, results: list["Compilation"]) -> None:
     rows = [
         (
             result.target,

@@ -1,7 +1,5 @@
 """`mosaic-tpu completion`: completion of the command line, of kernels and presets too."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from cyclopts import Parameter

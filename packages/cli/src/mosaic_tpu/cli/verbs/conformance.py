@@ -1,7 +1,5 @@
 """`mosaic-tpu conformance`: the last reports of the conformance suite."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`mosaic-tpu doctor`: what is installed, and what of it works."""
 
-from __future__ import annotations
-
 import platform
 from typing import Annotated, Any, Final
 

@@ -1,7 +1,5 @@
 """`mosaic-tpu ir`: Mosaic modules as text, compared, verified, and as source."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from typing import Annotated, Any, Final, Literal

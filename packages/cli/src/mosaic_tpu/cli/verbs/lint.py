@@ -1,7 +1,5 @@
 """`mosaic-tpu lint`: what the TPU compiler would refuse."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 from mosaic_tpu.cli._input import source

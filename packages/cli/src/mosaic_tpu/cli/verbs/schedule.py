@@ -1,7 +1,5 @@
 """`mosaic-tpu schedule`: what the compiler made of a kernel."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from cyclopts import Parameter

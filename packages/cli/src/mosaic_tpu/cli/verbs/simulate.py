@@ -1,7 +1,5 @@
 """`mosaic-tpu simulate`: run a kernel on the CPU, and look for hazards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -78,7 +76,7 @@ def simulate(
     return 1 if bad else 0
 
 
-def _save(file: Path, report: Report) -> None:
+def _save(file: Path, report: "Report") -> None:
     import numpy as np
 
     try:
@@ -87,7 +85,7 @@ def _save(file: Path, report: Report) -> None:
         raise UsageError(f"cannot write {file}: {error.strerror}", "name a file in a folder that exists") from None
 
 
-def _print(out: Any, found: Source, how: list[dict[str, str]], reports: list[Report]) -> None:
+def _print(out: Any, found: Source, how: list[dict[str, str]], reports: list["Report"]) -> None:
     """One run as its report; several as a table, with the report of the first that has a hazard."""
     out.print(table(["input", "array", "from"], [list(h.values()) for h in how]))
     out.print()
@@ -99,7 +97,7 @@ def _print(out: Any, found: Source, how: list[dict[str, str]], reports: list[Rep
     code(out, _with_lines(found.placed(str(shown))), REPORT)
 
 
-def _verdict(report: Report) -> Any:
+def _verdict(report: "Report") -> Any:
     kinds = dict.fromkeys(type(hazard).__name__ for hazard in report.hazards)
     return verdict(not kinds, ", ".join(kinds) or "none")
 

@@ -1,7 +1,5 @@
 """`mosaic-tpu tune`: the best config of a kernel of the zoo."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -98,7 +96,7 @@ def _scalars(found: Chosen, base: Any) -> Any:
     return operands_of_zoo(found.info, base, np.random.default_rng(0))[:count]
 
 
-def _print(out: Any, tuning: Tuning) -> None:
+def _print(out: Any, tuning: "Tuning") -> None:
     fields = tuning.fields or tuple(plain_config(tuning.trials[0].config))
     fewest = tuning.trials[0].cycles
     rows: list[tuple[Any, ...]] = []

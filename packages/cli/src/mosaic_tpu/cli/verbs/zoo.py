@@ -1,7 +1,5 @@
 """`mosaic-tpu zoo`: the kernels of the zoo."""
 
-from __future__ import annotations
-
 import base64
 from typing import Annotated, Any, Final, Literal
 
