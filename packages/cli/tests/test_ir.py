@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
+from jax.experimental import pallas as pl
 
 from .cli_kit import DOUBLE, RACE, cli, refused, same_shape, same_text
 
@@ -46,6 +50,36 @@ def test_a_text_goes_to_a_file() -> None:
     said = cli("ir", "show", "double.mlir", "-o", "out.mlir")
     assert (said.code, said.out) == (0, "written to out.mlir\n")
     assert Path("out.mlir").read_text() == cli("ir", "show", "double.mlir", "-o", "-").out
+
+
+@pytest.fixture
+def program(files: None) -> str:
+    """A program with two kernels."""
+
+    def kernel(factor: float) -> Any:
+        def body(x_ref: Any, o_ref: Any) -> None:
+            o_ref[...] = x_ref[...] * factor
+
+        return pl.pallas_call(body, out_shape=x, name=f"times_{int(factor)}")
+
+    x = jax.ShapeDtypeStruct((16, 128), jnp.float32)
+    lowered = jax.jit(lambda y: kernel(3.0)(jnp.sin(kernel(2.0)(y)))).trace(x).lower(lowering_platforms=("tpu",))
+    Path("two.stablehlo").write_text(lowered.as_text())
+    return "two.stablehlo"
+
+
+def test_one_of_several_kernels_is_named(program: str) -> None:
+    refused(cli("ir", "show", program), "holds 2 kernels", "0 times_2, 1 times_3")
+    assert "@times_3" in cli("ir", "show", program, "--kernel", "times_3").out
+    assert 'NAME = "times_2"' in cli("ir", "lift", program, "--kernel", "0").out
+    assert cli("ir", "diff", program, program, "--kernel", "1").code == 0
+    assert cli("ir", "verify", program, "--json").json["modules"][0]["kernel"] == "times_2, times_3"
+
+
+def test_a_program_is_linted_and_simulated_whole(program: str) -> None:
+    assert cli("lint", program, "--json").json["kernels"] == ["times_2", "times_3"]
+    said = cli("simulate", program, "--json")
+    assert (said.code, said.json["runs"][0]["kernel"]) == (0, "times_2, times_3")
 
 
 def test_a_kernel_of_a_program_is_chosen() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from mosaic_tpu.aot import TARGETS
 from mosaic_tpu.cli import _main, main
-from mosaic_tpu.cli._options import targets_of
+from mosaic_tpu.cli._options import GENERATIONS, targets_of
 
 from .cli_kit import DOUBLE, Pipe, cli, refused
 
@@ -50,6 +51,18 @@ def test_every_verb_has_help_with_json(way: list[str]) -> None:
     assert said.code == 0
     assert said.out.startswith(f"Usage: mosaic-tpu {' '.join(way)}")
     assert way == ["completion"] or "--json" in said.out
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_help_has_no_line_that_a_terminal_would_break(way: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    description = cli(*way, "--help").out.partition("╭")[0]
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli(*way, "--help").out.partition("╭")[0] == description
+
+
+def test_the_generations_that_help_names_are_those_there_are() -> None:
+    assert GENERATIONS.split(", ") == list(TARGETS)
 
 
 @pytest.mark.parametrize("group", _main.GROUPS)

@@ -116,7 +116,7 @@ def _fixed(found: Source, settings: Sequence[str] | None) -> Source:
 
 def _is_file(file: Path) -> bool:
     try:
-        return file.is_file() or file.is_fifo()
+        return file.exists() and not file.is_dir()
     except (OSError, ValueError):  # longer than a name may be, or with a zero in it
         return False
 

@@ -48,13 +48,14 @@ def _run(arguments: list[str]) -> int:
     if arguments == ["--version"]:  # asked by scripts, and often: in a tenth of the time
         print(_version(), flush=True)
         return 0
-    result = app()(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    made = app(arguments[0] if arguments else "")
+    result = made(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     sys.stdout.flush()  # here, where a closed pipe is expected
     return result if isinstance(result, int) else 0
 
 
-def app() -> App:
-    """The verbs, none of them imported yet."""
+def app(used: str = "") -> App:
+    """The verbs, none of them imported yet; the one that is used describes itself."""
     from cyclopts import App
 
     made = App(
@@ -68,7 +69,8 @@ def app() -> App:
     )
     for name, (place, summary) in VERBS.items():
         own = {} if name in GROUPS else {"help_epilogue": ""}
-        made.command(f"mosaic_tpu.cli.verbs.{place}", name=name, help=summary, **own)
+        told = None if name == used else summary
+        made.command(f"mosaic_tpu.cli.verbs.{place}", name=name, help=told, **own)
     return made
 
 

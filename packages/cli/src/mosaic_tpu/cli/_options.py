@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 from cyclopts import Parameter
 
@@ -49,6 +49,8 @@ class Common:
 
 
 COMMON = Common()
+#: As `mosaic_tpu.aot.TARGETS` has them, which the help would have to import.
+GENERATIONS: Final = "v4, v5e, v5p, v6e, tpu7x"
 
 type Kernel = Annotated[
     str,
@@ -74,7 +76,12 @@ type Settings = Annotated[
 ]
 type Targets = Annotated[
     list[str] | None,
-    Parameter(name="--target", help="Generations, v5e,v6e, or topologies, v5e:2x2.", metavar="NAMES", negative=()),
+    Parameter(
+        name="--target",
+        help=f"Of {GENERATIONS}, some with commas between; or topologies of them, v5e:2x2.",
+        metavar="NAMES",
+        negative=(),
+    ),
 ]
 type Limit = Annotated[int | None, Parameter(name="--vmem-limit-bytes", help="VMEM that a kernel may use.")]
 type Output = Annotated[

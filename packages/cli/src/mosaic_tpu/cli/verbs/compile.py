@@ -23,7 +23,7 @@ def compile_(
     targets: Targets = None,
     vmem_limit_bytes: Limit = None,
     flags: Annotated[
-        list[str] | None, Parameter(name="--flag", negative=(), help="Of libtpu: --flag xla_tpu_…=value.")
+        list[str] | None, Parameter(name="--flag", negative=(), metavar="NAME=VALUE", help="A flag of libtpu.")
     ] = None,
     timeout: Annotated[float, Parameter(help="Seconds for each target.")] = 300.0,
     cache: Annotated[bool, Parameter(help="Take answers from the disk, and keep them there.")] = True,
@@ -32,7 +32,9 @@ def compile_(
 ) -> int:
     """Compile a kernel for TPUs with the real compiler; no TPU is needed.
 
-    For all generations if no target is given. Exit code 1 if one of them refuses it.
+    For all generations if no target is given.
+
+    Exit code 1 if one of them refuses it.
     """
     from mosaic_tpu import aot
 

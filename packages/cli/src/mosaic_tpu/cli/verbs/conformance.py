@@ -29,7 +29,7 @@ def conformance(
     rows: Annotated[str | None, Parameter(name="--table", help="Show every row of this table.")] = None,
     common: Common = COMMON,
 ) -> int:
-    """Show the last reports of the conformance suite: what was compared, and how it went.
+    """Show the last reports of the conformance suite: what was compared, and how.
 
     A clone of the repository has them, once `nox -s conformance` has run.
     """

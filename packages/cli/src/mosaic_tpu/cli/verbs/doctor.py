@@ -20,9 +20,9 @@ def doctor(
     timeout: Annotated[float, Parameter(help="Seconds for the compiler and for a TPU.", validator=Number(gt=0))] = 60.0,
     common: Common = COMMON,
 ) -> int:
-    """Say what is installed, which JAX and IR versions, whether libtpu works, and whether a TPU is attached.
+    """Say what is installed and works: packages, IR versions, libtpu, a TPU.
 
-    Exit code 1 if something is broken; no TPU and no compiler are answers, and no faults.
+    Exit code 1 if something is broken; that there is no TPU is no fault.
     """
     users = users_environment()
     with working("looking …"):

@@ -61,7 +61,7 @@ def diff(
 ) -> int:
     """Say what differs between two modules; exit code 1 if anything does.
 
-    They are compared as lifted source, in which names do not shift when an op is added.
+    They are compared as lifted source: its names do not shift with an op more.
     """
     pair, which = (source(before), source(after)), number_or_name(kernel)
     text = _mlir_diff(*pair, which) if style == "mlir" else _lifted_diff(*pair, style, which)

@@ -22,7 +22,9 @@ def lint(
 ) -> int:
     """Say what the TPU compiler would refuse, in milliseconds and without it.
 
-    All generations are looked at if no target is given. Exit code 1 if there is an error.
+    All generations are looked at if no target is given.
+
+    Exit code 1 if there is an error.
     """
     from mosaic_tpu import aot
 

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._input import source
-from mosaic_tpu.cli._options import COMMON, Common, Limit, Output, Settings, SourceName, Which, target_of
+from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Limit, Output, Settings, SourceName, Which, target_of
 from mosaic_tpu.cli._output import answer, code, working, write, written
 
 SCHEDULE: Final = "mosaic-tpu/schedule/1"
@@ -16,7 +16,9 @@ def schedule(
     name: SourceName,
     /,
     *,
-    target: Annotated[str, Parameter(help="A generation, v6e, or a topology, v5e:2x2.")] = "v6e",
+    target: Annotated[
+        str, Parameter(metavar="NAME", help=f"One of {GENERATIONS}, or a topology of one, v5e:2x2.")
+    ] = "v6e",
     form: Annotated[Literal["text", "json", "svg"], Parameter(help="Tables, plain data, or a timeline.")] = "text",
     kernel: Which = None,
     vmem_limit_bytes: Limit = None,
@@ -26,9 +28,9 @@ def schedule(
     output: Output = None,
     common: Common = COMMON,
 ) -> int:
-    """Show what the compiler made of a kernel: bundles, loops, slot use, spills, copies, its estimate.
+    """Show what the compiler made: bundles, loops, slots, spills, copies, cycles.
 
-    Cycles are estimates, to rank variants on one generation; none was measured on a TPU.
+    Cycles are its estimates, to rank variants on one generation, and not measured.
     """
     from mosaic_tpu import aot
 

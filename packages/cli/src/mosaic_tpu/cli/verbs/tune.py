@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._jax import with_tpu
 from mosaic_tpu.cli._kernels import Chosen, chosen, near, plain_config, value_of
-from mosaic_tpu.cli._options import COMMON, Common, Kernel, Settings, flag, target_of
+from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Kernel, Settings, flag, target_of
 from mosaic_tpu.cli._output import answer, table
 
 if TYPE_CHECKING:
@@ -23,9 +23,14 @@ def tune(
     *,
     vary: Annotated[
         list[str] | None,
-        Parameter(negative=(), help="A field and the values to try, --vary block_m=256,512; repeat it for more."),
+        Parameter(
+            negative=(), metavar="FIELD=VALUES", help="What to try, --vary block_m=256,512; repeat it for more fields."
+        ),
     ] = None,
-    target: Annotated[str | None, Parameter(help="A generation; that of the attached TPU, or v6e.")] = None,
+    target: Annotated[
+        str | None,
+        Parameter(metavar="NAME", help=f"One of {GENERATIONS}; else the attached TPU's with --measure, or v6e."),
+    ] = None,
     measure: Annotated[bool, flag("Time each config on the attached TPU.")] = False,
     file: Annotated[Path | None, Parameter(name="--table", help="Keep the result in this JSON file.")] = None,
     timeout: Annotated[float, Parameter(help="Seconds for each config.")] = 300.0,
@@ -35,8 +40,9 @@ def tune(
 ) -> int:
     """Rank configs of a kernel, by the compiler's estimates or on a TPU.
 
-    Where trip counts depend on data, the simulator counts them on a generated batch. Exit code 1 if no config has an
-    estimate.
+    Where trip counts depend on data, the simulator counts them on generated data.
+
+    Exit code 1 if no config has an estimate.
     """
     found = chosen(name, settings)
     wanted = None if target is None else target_of(target)

@@ -134,7 +134,9 @@ def run(
     settings: Settings = None,
     common: Common = COMMON,
 ) -> int:
-    """Run a kernel in the simulator on generated inputs, and compare with its float64 reference.
+    """Run a kernel in the simulator, and compare with its float64 reference.
+
+    Inputs are generated: see mosaic_tpu.zoo.examples.
 
     Exit code 1 if a result is off or the simulator finds a hazard.
     """
