@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,6 +104,14 @@ def test_a_shell_gets_a_script(shell: str) -> None:
 def test_kernels_and_presets_are_completed() -> None:
     said = cli("__complete", "zoo", "show", "matmul:")
     assert "matmul:llama-3-8b-mlp" in said.out
+
+
+def test_files_are_completed_where_a_module_may_stand() -> None:
+    Path("mine.mlir").touch()
+    Path("mines").mkdir()
+    said = cli("__complete", "ir", "show", "mi")
+    assert "mine.mlir" in said.out and "mines/" in said.out
+    assert "mine.mlir" not in cli("__complete", "zoo", "show", "mi").out
 
 
 def test_an_unknown_shell_is_wrong_usage() -> None:

@@ -1,5 +1,6 @@
 """Options that several verbs have."""
 
+import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,13 @@ def _kernels(context: Any) -> list[str]:
     from mosaic_tpu.zoo import KERNELS
 
     return [name for kernel, info in KERNELS.items() for name in (kernel, *(f"{kernel}:{p}" for p in info.fields))]
+
+
+def _sources(context: Any) -> list[str]:
+    """Files too, beside kernels."""
+    begun = str(context.incomplete)
+    files = [f"{name}/" if Path(name).is_dir() else name for name in sorted(glob.glob(f"{glob.escape(begun)}*"))]
+    return [*_kernels(context), *files]
 
 
 def flag(text: str, **more: Any) -> Parameter:
@@ -65,7 +73,7 @@ type SourceName = Annotated[
     Parameter(
         name="SOURCE",
         help="A module's file, - for standard input, KERNEL[:PRESET] of the zoo, or a config's file.",
-        completer=_kernels,
+        completer=_sources,
         allow_leading_hyphen=True,
         validator=no_option,
     ),
