@@ -4,13 +4,14 @@ import contextlib
 import io
 import itertools
 import re
+import shlex
 import sys
 from dataclasses import replace
 
 import pytest
 
 from conformance.repository.repository import ROOT
-from mosaic_tpu import builder
+from mosaic_tpu import builder, cli
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -45,6 +46,21 @@ def test_the_kernel_prints_what_the_readme_shows() -> None:
         with contextlib.redirect_stdout(printed):
             exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
         assert printed.getvalue().strip() == shown.strip()
+
+
+def test_the_command_prints_what_the_readme_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COLUMNS", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    transcripts = [text for language, text in BLOCKS if language == "console"]
+    assert transcripts, "the README has no console block"
+    for step in (step for text in transcripts for step in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]):
+        command, _, shown = step.partition("\n")
+        program, *arguments = shlex.split(command)
+        assert program == "mosaic-tpu"
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            cli.main(arguments)
+        assert printed.getvalue() == shown
 
 
 def table() -> list[tuple[list[str], list[str]]]:

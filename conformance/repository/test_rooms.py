@@ -17,6 +17,7 @@ MAY_ENTER = {
     "aot": {"sim"},
     "lift": {"builder", "sim", "kernel"},
     "zoo": {"builder", "kernel"},
+    "cli": {"builder", "sim", "kernel", "aot", "lift", "zoo"},
 }
 
 

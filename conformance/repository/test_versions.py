@@ -22,7 +22,7 @@ def complaints(projects: list[dict[str, Any]]) -> list[str]:
     for project in projects:
         extras = project.get("optional-dependencies", {}).values()
         for requirement in itertools.chain(project["dependencies"], *extras):
-            name, bound = re.fullmatch(r"([\w-]+)(?:\[\w+\])?(.*)", requirement).groups()
+            name, bound = re.match(r"([\w-]+)(?:\[\w+\])?([^;]*)", requirement).groups()
             if name in ours and bound != f"=={ours[name]}":
                 found.append(f"{project['name']} needs {requirement}, not {name}=={ours[name]}")
             if name not in ours and bound:

@@ -6,12 +6,16 @@ import importlib.metadata
 import importlib.util
 import io
 import re
+import shlex
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 
 def main(distribution: str) -> None:
-    name = "mosaic_tpu." + distribution.removeprefix("mosaic-tpu-")
+    # The command's own distribution has the bare name.
+    name = "mosaic_tpu." + (distribution.removeprefix("mosaic-tpu").removeprefix("-") or "cli")
     package = importlib.import_module(name)
     folder = Path(package.__file__).parent
     if not folder.is_relative_to(sys.prefix):
@@ -23,6 +27,7 @@ def main(distribution: str) -> None:
     if not any(str(file).endswith("licenses/LICENSE") for file in importlib.metadata.files(distribution)):
         sys.exit(f"the wheel of {distribution} carries no licence")
     printed = run_readme(distribution)
+    run_commands(distribution)
     if distribution == "mosaic-tpu-builder":
         if importlib.util.find_spec("jax") is not None:
             sys.exit("jax is installed beside the builder: a dependency brings it")
@@ -44,6 +49,27 @@ def run_readme(distribution: str) -> str:
                 if not _wants_an_extra(error):
                     raise
     return printed.getvalue()
+
+
+def run_commands(distribution: str) -> None:
+    """Run the commands in that README, in a folder with the files that it shows, and look at how they end."""
+    readme = importlib.metadata.metadata(distribution).get_payload()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in re.findall(r"^```\w+ (\S+)\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL):
+            Path(folder, name).write_text(text, encoding="utf-8")
+        for block in re.findall(r"^```console\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL):
+            for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+                command, _, shown = step.partition("\n")
+                program, *arguments = shlex.split(command)
+                ended = re.search(r"^\[exit code (\d+)\]$", shown, re.MULTILINE)
+                wanted = int(ended[1]) if ended else 0
+                done = subprocess.run(
+                    [str(Path(sys.prefix, "bin", program)), *arguments], cwd=folder, capture_output=True, text=True
+                )
+                if done.returncode != wanted:
+                    sys.exit(f"{command} ended with {done.returncode} and not {wanted}: {done.stderr}")
+                if not done.stdout.strip():
+                    sys.exit(f"{command} printed nothing")
 
 
 def _wants_an_extra(error: Exception) -> bool:

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from mosaic_tpu.zoo.api.gated_delta_net import gated_delta_net
-from mosaic_tpu.zoo.api.matmul import matmul
-from mosaic_tpu.zoo.api.ragged_paged_attention import ragged_paged_attention
-from mosaic_tpu.zoo.kernels import gated_delta_net as _gdn
-from mosaic_tpu.zoo.kernels import matmul as _matmul
-from mosaic_tpu.zoo.kernels import ragged_paged_attention as _rpa
-from mosaic_tpu.zoo.metadata import KernelInfo
-from mosaic_tpu.zoo.references.gated_delta_net import gated_delta_net as _gdn_reference
-from mosaic_tpu.zoo.references.matmul import matmul as _matmul_reference
-from mosaic_tpu.zoo.references.ragged_paged_attention import ragged_paged_attention as _rpa_reference
-from mosaic_tpu.zoo.validation.gated_delta_net import validate_gated_delta_net
-from mosaic_tpu.zoo.validation.ragged_paged_attention import validate_ragged_paged_attention
+from mosaic_tpu.zoo.metadata import KernelInfo, Parts
 
 
-def _llama_3_8b(tokens: int, queries: int, pages: int) -> _rpa.RaggedPagedAttentionConfig:
-    return _rpa.RaggedPagedAttentionConfig(
+def _matmul() -> Parts:
+    from mosaic_tpu.zoo.api.matmul import matmul
+    from mosaic_tpu.zoo.examples.matmul import example
+    from mosaic_tpu.zoo.kernels.matmul import KERNEL
+    from mosaic_tpu.zoo.references.matmul import matmul as reference
+
+    return Parts(matmul, KERNEL, reference, example)
+
+
+def _ragged_paged_attention() -> Parts:
+    from mosaic_tpu.zoo.api.ragged_paged_attention import ragged_paged_attention
+    from mosaic_tpu.zoo.examples.ragged_paged_attention import example
+    from mosaic_tpu.zoo.kernels.ragged_paged_attention import KERNEL
+    from mosaic_tpu.zoo.references.ragged_paged_attention import ragged_paged_attention as reference
+    from mosaic_tpu.zoo.validation.ragged_paged_attention import validate_ragged_paged_attention
+
+    return Parts(ragged_paged_attention, KERNEL, reference, example, validate_ragged_paged_attention)
+
+
+def _gated_delta_net() -> Parts:
+    from mosaic_tpu.zoo.api.gated_delta_net import gated_delta_net
+    from mosaic_tpu.zoo.examples.gated_delta_net import example
+    from mosaic_tpu.zoo.kernels.gated_delta_net import KERNEL
+    from mosaic_tpu.zoo.references.gated_delta_net import gated_delta_net as reference
+    from mosaic_tpu.zoo.validation.gated_delta_net import validate_gated_delta_net
+
+    return Parts(gated_delta_net, KERNEL, reference, example, validate_gated_delta_net)
+
+
+def _llama_3_8b(tokens: int, queries: int, pages: int) -> dict[str, Any]:
+    return dict(
         num_tokens=tokens,
         num_q_heads=32,
         num_kv_heads=8,
@@ -36,8 +54,8 @@ def _llama_3_8b(tokens: int, queries: int, pages: int) -> _rpa.RaggedPagedAttent
     )
 
 
-def _qwen3_next(tokens: int) -> _gdn.GatedDeltaNetConfig:
-    return _gdn.GatedDeltaNetConfig(
+def _qwen3_next(tokens: int) -> dict[str, Any]:
+    return dict(
         tokens=tokens,
         key_heads=16,
         value_heads=32,
@@ -53,17 +71,14 @@ _MATMUL: Final = KernelInfo(
     title="Matmul",
     summary="x @ y in blocks, accumulated in f32 or i32.",
     tags=("linear algebra", "MXU"),
-    function=matmul,
-    kernel=_matmul.KERNEL,
-    reference=_matmul_reference,
-    validate=None,
     twin="jax.experimental.pallas.ops.tpu.matmul",
-    presets=MappingProxyType(
+    fields=MappingProxyType(
         {
-            "default": _matmul.MatmulConfig(m=2048, n=2048, k=2048),
-            "llama-3-8b-mlp": _matmul.MatmulConfig(m=1024, n=14336, k=4096),
+            "default": dict(m=2048, n=2048, k=2048),
+            "llama-3-8b-mlp": dict(m=1024, n=14336, k=4096),
         }
     ),
+    parts=_matmul,
 )
 
 _RPA: Final = KernelInfo(
@@ -71,14 +86,10 @@ _RPA: Final = KernelInfo(
     title="Ragged paged attention",
     summary="Attention of many sequences, prefill and decode mixed, over a paged KV cache.",
     tags=("attention", "serving", "DMA"),
-    function=ragged_paged_attention,
-    kernel=_rpa.KERNEL,
-    reference=_rpa_reference,
-    validate=validate_ragged_paged_attention,
     twin="jax.experimental.pallas.ops.tpu.ragged_paged_attention",
-    presets=MappingProxyType(
+    fields=MappingProxyType(
         {
-            "default": _rpa.RaggedPagedAttentionConfig(
+            "default": dict(
                 num_tokens=64,
                 num_q_heads=8,
                 num_kv_heads=2,
@@ -94,6 +105,7 @@ _RPA: Final = KernelInfo(
             "llama-3-8b-decode": _llama_3_8b(16, 16, 16),
         }
     ),
+    parts=_ragged_paged_attention,
 )
 
 _GDN: Final = KernelInfo(
@@ -101,20 +113,17 @@ _GDN: Final = KernelInfo(
     title="Gated delta net",
     summary="Recurrent linear attention with a gated delta rule over ragged sequences.",
     tags=("linear attention", "recurrent", "streaming"),
-    function=gated_delta_net,
-    kernel=_gdn.KERNEL,
-    reference=_gdn_reference,
-    validate=validate_gated_delta_net,
     twin="conformance/twins/gated_delta_net.py",
-    presets=MappingProxyType(
+    fields=MappingProxyType(
         {
-            "default": _gdn.GatedDeltaNetConfig(
+            "default": dict(
                 tokens=256, key_heads=2, value_heads=4, key_dim=128, value_dim=128, sequences=2, block_heads=2
             ),
             "qwen3-next": _qwen3_next(4096),
             "qwen3-next-decode": _qwen3_next(8),
         }
     ),
+    parts=_gated_delta_net,
 )
 
 KERNELS: Final[Mapping[str, KernelInfo]] = MappingProxyType({info.name: info for info in (_MATMUL, _RPA, _GDN)})

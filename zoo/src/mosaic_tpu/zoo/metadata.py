@@ -1,13 +1,40 @@
-"""What docs, command line and tests read of each kernel in the zoo."""
+"""What docs, command line and tests read of each kernel in the zoo.
+
+The description is plain data. What needs JAX (functions, kernel, configs) is imported when it is first asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mosaic_tpu.kernel import Kernel
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mosaic_tpu.kernel import Kernel
+    from mosaic_tpu.zoo.examples import Example
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The code of a kernel.
+
+    Attributes:
+        function: the JAX-facing function.
+        kernel: the `Kernel` below it.
+        reference: float64 NumPy reference with the function's arguments.
+        example: arrays and options of a call that a config serves.
+        validate: host-side check of the values of concrete arrays.
+    """
+
+    function: Callable[..., Any]
+    kernel: Kernel[Any]
+    reference: Callable[..., Any]
+    example: Callable[[Any, np.random.Generator], Example]
+    validate: Callable[..., None] | None = None
 
 
 @dataclass(frozen=True)
@@ -19,12 +46,9 @@ class KernelInfo:
         title: for headings.
         summary: what it computes, one sentence.
         tags: for an index.
-        function: the JAX-facing function.
-        kernel: the `Kernel` below it.
-        reference: float64 NumPy reference with the function's arguments.
-        validate: host-side check of the values of concrete arrays.
         twin: the Pallas kernel whose bytes it equals: an import path, or a file of the conformance suite.
-        presets: named configs: ``default`` and shapes of models.
+        fields: of the config of each preset: ``default`` and shapes of models.
+        parts: imports the kernel's code.
         refusals: target → the compiler's reason, where a generation lacks what the kernel needs.
     """
 
@@ -32,13 +56,44 @@ class KernelInfo:
     title: str
     summary: str
     tags: tuple[str, ...]
-    function: Callable[..., Any]
-    kernel: Kernel[Any]
-    reference: Callable[..., Any]
-    validate: Callable[..., None] | None
     twin: str
-    presets: Mapping[str, Any]
-    refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    fields: Mapping[str, Mapping[str, Any]] = field(hash=False)
+    parts: Callable[[], Parts] = field(repr=False)
+    refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return self.parts()
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The JAX-facing function."""
+        return self._parts.function
+
+    @property
+    def kernel(self) -> Kernel[Any]:
+        """The `Kernel` below it."""
+        return self._parts.kernel
+
+    @property
+    def reference(self) -> Callable[..., Any]:
+        """Float64 NumPy reference with the function's arguments."""
+        return self._parts.reference
+
+    @property
+    def example(self) -> Callable[[Any, np.random.Generator], Example]:
+        """Arrays and options of a call that a config serves."""
+        return self._parts.example
+
+    @property
+    def validate(self) -> Callable[..., None] | None:
+        """Host-side check of the values of concrete arrays."""
+        return self._parts.validate
+
+    @cached_property
+    def presets(self) -> Mapping[str, Any]:
+        """Named configs: ``default`` and shapes of models."""
+        return MappingProxyType({name: self.kernel.config(**fields) for name, fields in self.fields.items()})
 
     @property
     def default(self) -> Any:

@@ -11,6 +11,8 @@ from mosaic_tpu.aot._lint import RULES as RULES
 from mosaic_tpu.aot._lint import Finding as Finding
 from mosaic_tpu.aot._lint import LintReport as LintReport
 from mosaic_tpu.aot._lint import lint as lint
+from mosaic_tpu.aot._operands import Operand as Operand
+from mosaic_tpu.aot._operands import operands as operands
 from mosaic_tpu.aot._roofline import Roofline as Roofline
 from mosaic_tpu.aot._roofline import roofline as roofline
 from mosaic_tpu.aot._space import space as space
@@ -42,6 +44,7 @@ __all__ = [
     "Finding",
     "Generation",
     "LintReport",
+    "Operand",
     "Roofline",
     "Schedule",
     "ScheduleDiff",
@@ -58,6 +61,7 @@ __all__ = [
     "diff",
     "find_target",
     "lint",
+    "operands",
     "roofline",
     "space",
     "specialize",

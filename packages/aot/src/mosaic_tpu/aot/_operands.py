@@ -1,14 +1,15 @@
-"""Operands for a run that counts: the scalars that are given, zeros for the rest."""
+"""What a kernel takes and gives; and operands for a run that counts: the scalars given, zeros for the rest."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
 
-from mosaic_tpu.aot._program import Program
+from mosaic_tpu.aot._program import Program, program_of
 from mosaic_tpu.aot._source import readable
 from mosaic_tpu.aot.errors import OptionError, SourceError
 from mosaic_tpu.sim import Report, ir, simulate
@@ -17,6 +18,62 @@ from mosaic_tpu.sim import Report, ir, simulate
 _PLACED: Final = ("any", "hbm", "vmem")
 
 type Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array of a kernel's call.
+
+    Attributes:
+        name: of the kernel's argument.
+        shape: of the whole array, not of a block.
+        dtype: of its elements.
+        role: ``"bound"`` of the grid, ``"prefetch"``, ``"input"`` or ``"output"``.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    role: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}{list(self.shape)}"
+
+
+def operands(source: Any) -> tuple[Operand, ...]:
+    """The arrays of a kernel's call: what it takes, in order, then what it gives.
+
+    Args:
+        source: as `mosaic_tpu.aot.compile` takes it, with one kernel in it. Of a module without a call, the arrays are
+            those that its windows cover.
+
+    Raises:
+        SourceError: there is not one kernel in the source, or its windows do not say the shapes.
+
+    Example:
+        >>> text = '''
+        ... func.func @copy(%x: memref<8x128xf32, #tpu.memory_space<vmem>>,
+        ...                 %y: memref<8x128xf32, #tpu.memory_space<vmem>>) {
+        ...   %c0 = arith.constant 0 : index
+        ...   %0 = vector.load %x[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+        ...   vector.store %0, %y[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+        ...   return
+        ... }'''
+        >>> [(str(o), o.role) for o in operands(text)]
+        [('arg0 float32[8, 128]', 'input'), ('arg1 float32[8, 128]', 'output')]
+    """
+    call, module = only_kernel(program_of(source, op="operands"))
+    layout = layout_of(call, module)
+    names = [f"grid{n}" for n in range(layout.dynamic)]
+    roles = ["bound"] * layout.dynamic
+    for argument in layout.role("prefetch", "input", "output"):
+        names.append(argument.name)
+        roles.append(argument.role)
+    specs = (*call.inputs, *call.outputs)
+    return tuple(
+        Operand(name, tuple(shape), np.dtype(dtype), role)
+        for name, role, (shape, dtype) in zip(names, roles, specs, strict=True)
+    )
 
 
 def only_kernel(program: Program) -> tuple[ir.KernelCall, ir.Module]:

@@ -1,0 +1,124 @@
+"""Arrays to simulate a module with: from files, or generated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._input import Source
+from mosaic_tpu.zoo import KernelInfo
+
+type Array = NDArray[Any]
+
+_MAIN: Final = re.compile(r"func\.func (?:public )?@main\((.*)", re.DOTALL)
+_TENSOR: Final = re.compile(r"(%\w+): tensor<((?:\d+x)*)([^>]+)>")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a simulation gets.
+
+    Attributes:
+        arrays: what the call takes, in order.
+        how: a line for each: its name, its kind, and where it is from.
+        outputs: shape and dtype of each result, where the module does not say them.
+    """
+
+    arrays: list[Array]
+    how: list[dict[str, str]]
+    outputs: list[tuple[tuple[int, ...], Any]] | None = None
+
+
+def given(source: Source, files: Sequence[Path], seed: int) -> Given:
+    """The arrays of files, or generated ones.
+
+    Of a kernel of the zoo they are a valid call. Of a module floats are normal and integers 0, since nobody knows what
+    its scalars mean.
+
+    Raises:
+        UsageError: a file holds no arrays.
+        SourceError: the module does not say what it takes.
+    """
+    if files:
+        loaded = [array for file in files for array in _loaded(file)]
+        return Given(loaded, [_how(f"input {n}", array, "file") for n, array in enumerate(loaded)])
+    rng = np.random.default_rng(seed)
+    if source.chosen is not None:
+        arrays = operands_of_zoo(source.chosen.info, source.chosen.config, rng)
+        names = source.chosen.info.kernel.inputs
+        return Given(arrays, [_how(n, a, "generated") for n, a in zip(names, arrays, strict=True)])
+    if source.program is not None:
+        specs, outputs = _of_main(source.program), None
+    else:
+        specs, outputs = _of_module(source)
+    made = [(name, _generated(shape, dtype, rng)) for name, shape, dtype in specs]
+    return Given([array for array, _ in (m for _, m in made)], [_how(n, a, how) for n, (a, how) in made], outputs)
+
+
+def _how(name: str, array: Array, origin: str) -> dict[str, str]:
+    return {"name": name, "array": f"{array.dtype}{list(array.shape)}", "from": origin}
+
+
+def _loaded(file: Path) -> list[Array]:
+    """Of a .npy file its array, of a .npz file all in it, in their order."""
+    hint = "a .npy or .npz file, as numpy.save and numpy.savez write it"
+    try:
+        read: Any = np.load(file, allow_pickle=False)
+        return [read] if isinstance(read, np.ndarray) else [read[name] for name in read.files]
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}", hint) from None
+    except Exception as error:  # whatever zipfile and numpy make of damaged bytes
+        raise UsageError(f"{file} holds no arrays: {error}", hint) from None
+
+
+def operands_of_zoo(info: KernelInfo, config: Any, rng: np.random.Generator) -> list[Array]:
+    """The operands of a kernel's call on an example, in their order.
+
+    They are the function's arrays, as its module prepares them; what it adds itself, like `seq_buf_idx`, is 0.
+    """
+    example = info.example(config, rng)
+    api: Any = import_module(info.function.__module__)
+    operands: dict[str, Any] = example.arrays
+    if hasattr(api, "prepare"):
+        operands = api.prepare(config, **example.arrays)
+    zeros = {o.name: np.zeros(o.shape, o.dtype.numpy) for o in info.kernel.inputs_of(config)}
+    return [np.asarray(operands.get(name, zeros[name])) for name in info.kernel.inputs]
+
+
+def _of_module(source: Source) -> tuple[list[tuple[str, tuple[int, ...], Any]], list[tuple[tuple[int, ...], Any]]]:
+    """The arrays that the windows of a module cover."""
+    from mosaic_tpu.aot import operands
+
+    found = operands(source.data)
+    takes = [(o.name, o.shape, o.dtype) for o in found if o.role != "output"]
+    return takes, [(o.shape, o.dtype) for o in found if o.role == "output"]
+
+
+def _of_main(program: str) -> list[tuple[str, tuple[int, ...], Any]]:
+    """The arrays that a program's main takes."""
+    from mosaic_tpu.sim import ir
+
+    found = _MAIN.search(program)
+    signature = found[1].partition("->")[0].partition(" {\n")[0] if found else ""
+    specs: list[tuple[str, tuple[int, ...], Any]] = []
+    for name, sizes, element in _TENSOR.findall(signature):
+        shape = tuple(int(size) for size in sizes.split("x") if size)
+        unsigned = element.startswith("ui")
+        dtype: Any = np.dtype(f"uint{element[2:]}") if unsigned else ir.Type("scalar", (), element, "", element).dtype
+        specs.append((name.removeprefix("%"), shape, dtype))
+    return specs
+
+
+def _generated(shape: tuple[int, ...], dtype: Any, rng: np.random.Generator) -> tuple[Array, str]:
+    kind = np.dtype(dtype)
+    if kind.kind in "iub" or "int" in kind.name:
+        return np.zeros(shape, kind), "zeros"
+    return rng.standard_normal(shape, np.float32).astype(kind), "normal"

@@ -1,0 +1,130 @@
+"""From an exception to what the user reads, and to an exit code."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+SCHEMA: Final = "mosaic-tpu/error/1"
+#: A check failed, or an input is refused.
+FAILED: Final = 1
+#: The command was used wrongly.
+USAGE: Final = 2
+#: A fault of ours: EX_SOFTWARE of sysexits.h.
+FAULT: Final = 70
+#: As shells have it: 128 and the number of the signal.
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+#: The bases of all errors of ours, by name: to ask for the classes would import them.
+_OURS: Final = (("mosaic_tpu.builder.errors", "MosaicError"), ("mosaic_tpu.sim.errors", "ModuleError"))
+_PLACE: Final = re.compile(r"(.+\.\w+):(\d+)$")
+
+
+class UsageError(Exception):
+    """The command was used wrongly.
+
+    Attributes:
+        summary: what was wrong, one sentence.
+        hint: what to type instead.
+    """
+
+    def __init__(self, summary: str, hint: str) -> None:
+        self.summary = summary
+        self.hint = hint
+        super().__init__(summary)
+
+
+def guarded(run: Callable[[], int], arguments: Sequence[str]) -> int:
+    """Run a command; every exception becomes a message and an exit code."""
+    try:
+        return run()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # Rich has seen it first
+            return BROKEN_PIPE
+        return error.code if isinstance(error.code, int) else FAILED
+    except Exception as error:
+        return _told(error, arguments)
+
+
+def _told(error: Exception, arguments: Sequence[str]) -> int:
+    from mosaic_tpu.cli._output import print_error, print_json
+
+    code, facts = _facts(error, arguments)
+    try:
+        if "--json" in arguments:
+            print_json(SCHEMA, {"exit_code": code, "error": facts})
+            sys.stdout.flush()
+        if code == FAULT and ("--debug" in arguments or os.environ.get("MOSAIC_TPU_DEBUG")):
+            sys.excepthook(type(error), error, error.__traceback__)
+        print_error(facts)
+    except BrokenPipeError:
+        _silence(sys.stdout)
+    return code
+
+
+def _facts(error: Exception, arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:
+    """The exit code, and what is said: kind, cause, op, place with its source line, remedy."""
+    if isinstance(error, UsageError):
+        return USAGE, {"kind": "UsageError", "cause": error.summary, "remedy": error.hint}
+    if _is_a(error, ("cyclopts.exceptions", "CycloptsError")):
+        return USAGE, {"kind": "UsageError", "cause": str(error).strip(), "remedy": _help_of(arguments)}
+    if any(_is_a(error, base) for base in _OURS):
+        return FAILED, _of_ours(error)
+    remedy = "this is a fault of mosaic-tpu: please report it, with the command and what `mosaic-tpu doctor` says"
+    if "--debug" not in arguments and not os.environ.get("MOSAIC_TPU_DEBUG"):
+        remedy += "; --debug shows where it happened"
+    first = str(error).strip().partition("\n")[0]
+    return FAULT, {"kind": type(error).__name__, "cause": f"{type(error).__name__}: {first}", "remedy": remedy}
+
+
+def _is_a(error: Exception, base: tuple[str, str]) -> bool:
+    return any((cls.__module__, cls.__name__) == base for cls in type(error).__mro__)
+
+
+def _of_ours(error: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {"kind": type(error).__name__, "cause": error.summary}
+    facts["operands"] = list(getattr(error, "operands", ()))
+    for name in ("op", "location", "buffer", "device", "step", "seed", "related", "target"):
+        facts[name] = getattr(error, name, None)
+    facts = {name: value for name, value in facts.items() if value not in (None, [], "")}
+    place = facts.get("location")
+    if place is not None and (place.startswith("<") or "/mosaic_tpu/cli/" in place):
+        del facts["location"]  # it is the command's own line, and no kernel's
+    elif line := source_line(place):
+        facts["line"] = line
+    return facts | {"remedy": error.hint}
+
+
+def source_line(place: str | None) -> str:
+    """The line of source that ``"file.py:12"`` means; nothing where the file is not here."""
+    found = _PLACE.match(place or "")
+    if found is None:
+        return ""
+    linecache.checkcache(found[1])
+    return linecache.getline(found[1], int(found[2])).strip()
+
+
+def _help_of(arguments: Sequence[str]) -> str:
+    """The help of the verb that was meant."""
+    from mosaic_tpu.cli._main import GROUPS, NAME, VERBS
+
+    first, second = (*arguments, "", "")[:2]
+    words = [first] if first in VERBS else []
+    if second in GROUPS.get(first, ()):
+        words.append(second)
+    return f"see {' '.join([NAME, *words, '--help'])}"
+
+
+def _silence(stream: Any) -> None:
+    """Point a closed pipe elsewhere, or Python would complain once more at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

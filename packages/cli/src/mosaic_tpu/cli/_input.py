@@ -1,0 +1,158 @@
+"""What a verb works on: a module's file, standard input, or a kernel of the zoo."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, cast
+
+from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._kernels import Chosen, chosen, is_config, near
+from mosaic_tpu.zoo import KERNELS
+
+_MAGIC: Final = b"ML\xefR"
+#: A line of a text that MLIR was not told the name of.
+_NAMELESS: Final = re.compile(r"(?<!\S)-:(?=\d+\b)")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something that holds a Mosaic module.
+
+    Attributes:
+        name: for people.
+        data: MLIR or StableHLO text, bytecode, or a lowered kernel.
+        chosen: the zoo's kernel, if it is one.
+    """
+
+    name: str
+    data: Any = field(repr=False)
+    chosen: Chosen | None = None
+
+    @cached_property
+    def program(self) -> str | None:
+        """The text, where this is a StableHLO program with kernels in it and not one module."""
+        from mosaic_tpu.sim import ir
+
+        return ir.program_text(self.data) if isinstance(self.data, str) else None
+
+    def placed(self, value: Any) -> Any:
+        """An answer, with this source's name where MLIR, which read its text, has ``-``."""
+        if not isinstance(self.data, str):
+            return value
+        if isinstance(value, str):
+            return _NAMELESS.sub(f"{self.name}:", value)
+        if isinstance(value, dict):
+            return {name: self.placed(v) for name, v in cast("dict[str, Any]", value).items()}
+        return [self.placed(v) for v in cast("list[Any]", value)] if isinstance(value, list) else value
+
+    def body(self, kernel: str | int | None = None) -> str | bytes:
+        """Text or bytecode of one module, read once and found to be sound.
+
+        Args:
+            kernel: which kernel of a program.
+
+        Raises:
+            UsageError: a program holds several kernels, or not this one.
+            ModuleFormatError: there is no Mosaic module in it.
+        """
+        from mosaic_tpu.sim import ir
+
+        if self.chosen is not None:
+            return self.data.body
+        if self.program is None:
+            if kernel is not None:
+                raise UsageError(f"{self.name} is one module and no program", "leave --kernel out")
+            ir.read(self.data)  # in a process of its own, where it is bytecode: MLIR may crash on damaged bytes
+            return self.data
+        calls = ir.calls_of(self.program)
+        names = [call.kernel_name or f"kernel {n}" for n, call in enumerate(calls)]
+        wanted = list(range(len(calls))) if kernel is None else [n for n, name in enumerate(names) if name == kernel]
+        if isinstance(kernel, int):
+            wanted = [kernel] if kernel < len(calls) else []
+        if len({calls[n].body for n in wanted}) != 1:
+            what = f"holds {len(calls)} kernels" if kernel is None else f"has not one kernel {kernel!r}"
+            listed = ", ".join(f"{n} {name}" for n, name in enumerate(names))
+            raise UsageError(f"{self.name} {what}", f"--kernel takes a name or a number: {listed}")
+        ir.module_of(calls[wanted[0]])
+        return calls[wanted[0]].body
+
+
+def source(name: str, settings: Sequence[str] | None = None) -> Source:
+    """What a name stands for.
+
+    Raises:
+        UsageError: there is no such file or kernel.
+    """
+    if name == "-":
+        if sys.stdin.isatty():
+            raise UsageError("standard input is a terminal", "pipe a module into the command, or name a file")
+        return _fixed(Source("standard input", _decoded(sys.stdin.buffer.read(), "standard input")), settings)
+    file = Path(name)
+    if _is_file(file) and not (file.suffix == ".toml" or _is_config(file)):
+        return _fixed(Source(name, _decoded(_bytes_of(file), name)), settings)
+    kernel = name.partition(":")[0]
+    if not is_config(name) and kernel not in KERNELS:
+        also = f", and the zoo has no kernel {kernel!r}" if kernel.isidentifier() else ""
+        hint = near(kernel, KERNELS) if also else "name a module's file, - for standard input, or KERNEL[:PRESET]"
+        raise UsageError(f"there is no file {name}{also}", hint)
+    found = chosen(name, settings)
+    return Source(found.name, found.info.kernel.lower(found.config), found)
+
+
+def _fixed(found: Source, settings: Sequence[str] | None) -> Source:
+    """A module as it is: nothing of it can be set."""
+    if settings:
+        raise UsageError(f"--set changes a zoo kernel's config, and {found.name} is a module", "leave --set out")
+    return found
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return file.exists() and not file.is_dir()
+    except (OSError, ValueError):  # longer than a name may be, or with a zero in it
+        return False
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", "give a file that can be read") from None
+
+
+def _is_config(file: Path) -> bool:
+    """Whether a JSON file is a kernel's config, and not a custom call's."""
+    return file.suffix == ".json" and _call_in(_bytes_of(file)) is None
+
+
+def _decoded(data: bytes, name: str) -> str | bytes:
+    """Bytecode as it is; the body in a custom call's backend config; all else as text."""
+    if data.startswith(_MAGIC):
+        return data
+    if (body := _call_in(data)) is not None:
+        return body
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        from mosaic_tpu.sim.errors import ModuleFormatError
+
+        raise ModuleFormatError(f"{name} is neither MLIR text nor bytecode", op="read") from None
+
+
+def _call_in(data: bytes) -> bytes | None:
+    """The body in a custom call's backend config."""
+    if not data.lstrip().startswith(b"{"):
+        return None
+    try:
+        read = json.loads(data)
+        return base64.b64decode(read["custom_call_config"]["body"], validate=True)
+    except (ValueError, KeyError, TypeError, binascii.Error):
+        return None

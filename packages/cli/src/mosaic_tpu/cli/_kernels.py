@@ -1,0 +1,152 @@
+"""Kernels of the zoo, as a command line names them: KERNEL, KERNEL:PRESET, or the file of a config."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.zoo import KERNELS, KernelInfo
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A kernel and a config of it.
+
+    Attributes:
+        info: the kernel.
+        preset: where the config started from.
+        fields: those that are given: the preset's and what was changed.
+        changed: whether anything was.
+    """
+
+    info: KernelInfo
+    preset: str
+    fields: Mapping[str, Any]
+    changed: bool
+
+    @property
+    def name(self) -> str:
+        """For people: ``"matmul:default"``."""
+        return f"{self.info.name}:{self.preset}{' (changed)' if self.changed else ''}"
+
+    @property
+    def config(self) -> Any:
+        """The config itself.
+
+        Raises:
+            UsageError: a field is missing or unknown, or has a value of the wrong kind.
+            ConfigError: the kernel does not take these values.
+        """
+        return made(self.info.kernel.config, self.fields)
+
+
+def is_config(name: str) -> bool:
+    """Whether a name is that of a config's file."""
+    return name.endswith((".toml", ".json"))
+
+
+def chosen(name: str, settings: Sequence[str] | None = None) -> Chosen:
+    """What a name stands for, with fields set on the command line.
+
+    Raises:
+        UsageError: there is no such kernel, preset or file, or a setting is none.
+    """
+    changes = dict(_setting(text) for text in settings or ())
+    if is_config(name):
+        kernel, preset, given = _of_file(Path(name))
+        changes = {**given, **changes}
+    else:
+        kernel, _, preset = name.partition(":")
+    info = KERNELS.get(kernel)
+    if info is None:
+        raise UsageError(f"the zoo has no kernel {kernel!r}", near(kernel, KERNELS, "mosaic-tpu zoo list"))
+    preset = preset or "default"
+    if preset not in info.fields:
+        raise UsageError(f"{kernel} has no preset {preset!r}", near(preset, info.fields))
+    return Chosen(info, preset, {**info.fields[preset], **changes}, bool(changes))
+
+
+def near(name: str, names: Iterable[str], where: str = "") -> str:
+    """A hint: the name that may have been meant, else all of them."""
+    known = list(names)
+    close = get_close_matches(name, known, 1)
+    text = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(known)}"
+    return f"{text} (see {where})" if where else text
+
+
+def _of_file(file: Path) -> tuple[str, str, dict[str, Any]]:
+    """The kernel, the preset and the fields that a config's file names."""
+    hint = 'a table of the config\'s fields, with kernel = "matmul" and, to start from one, preset = "default"'
+    try:
+        text = file.read_text(encoding="utf-8")
+        read = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", "give an existing file") from None
+    except ValueError as error:  # of both parsers, and of what is no UTF-8
+        raise UsageError(f"{file} is no {file.suffix[1:].upper()}: {error}", hint) from None
+    fields = dict(cast("Mapping[str, Any]", read)) if isinstance(read, dict) else {}
+    kernel, preset = fields.pop("kernel", None), fields.pop("preset", "default")
+    if not isinstance(kernel, str) or not isinstance(preset, str):
+        raise UsageError(f"{file} names no kernel", hint)
+    return kernel, preset, fields
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, found, value = text.partition("=")
+    if not found or not name.isidentifier():
+        raise UsageError(f"--set {text} sets nothing", "--set FIELD=VALUE")
+    return name, value_of(value)
+
+
+def value_of(text: str) -> Any:
+    """A number, a truth value or null as JSON writes it; all else, ``bf16``, is text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def made(kind: type[Any], fields: Mapping[str, Any]) -> Any:
+    """A config of these fields; element types are given by name.
+
+    Raises:
+        UsageError: a field is missing or unknown, or a name is no element type.
+    """
+    known = {f.name: f for f in dataclasses.fields(kind)}
+    for name in fields:
+        if name not in known:
+            raise UsageError(f"{kind.__name__} has no field {name!r}", near(name, known))
+    hints = typing.get_type_hints(kind)
+    values = {name: _typed(name, hints[name], value) for name, value in fields.items()}
+    missing = [n for n, f in known.items() if f.default is dataclasses.MISSING and n not in fields]
+    if missing:
+        raise UsageError(f"the config lacks {', '.join(missing)}", f"--set {missing[0]}=VALUE")
+    return kind(**values)
+
+
+def _typed(name: str, hint: Any, value: Any) -> Any:
+    from mosaic_tpu.builder import DType, as_dtype
+    from mosaic_tpu.builder.errors import DTypeError
+
+    if hint is not DType or not isinstance(value, str):
+        return value
+    try:
+        return as_dtype(value)
+    except DTypeError as error:
+        raise UsageError(f"{name} is {value!r}, which is no element type", error.hint) from None
+
+
+def plain_config(config: Any) -> dict[str, Any]:
+    """A config as JSON has it: element types by name."""
+    from mosaic_tpu.builder import DType
+
+    values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    return {name: str(value) if isinstance(value, DType) else value for name, value in values.items()}

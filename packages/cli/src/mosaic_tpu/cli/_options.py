@@ -1,0 +1,142 @@
+"""Options that several verbs have."""
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+
+from cyclopts import Parameter
+
+from mosaic_tpu.cli._errors import UsageError
+
+
+def _kernels(context: Any) -> list[str]:
+    """Kernels and presets, as a shell completes them."""
+    from mosaic_tpu.zoo import KERNELS
+
+    return [name for kernel, info in KERNELS.items() for name in (kernel, *(f"{kernel}:{p}" for p in info.fields))]
+
+
+def _sources(context: Any) -> list[str]:
+    """Files too, beside kernels."""
+    begun = str(context.incomplete)
+    files = [f"{name}/" if Path(name).is_dir() else name for name in sorted(glob.glob(f"{glob.escape(begun)}*"))]
+    return [*_kernels(context), *files]
+
+
+def flag(text: str, **more: Any) -> Parameter:
+    """An option that is off unless it is given."""
+    return Parameter(help=text, negative=(), show_default=False, **more)
+
+
+def no_option(_: Any, value: Any) -> None:
+    """Let ``-`` stand where a name may, and no other word that begins so.
+
+    Raises:
+        UsageError: another does.
+    """
+    for name in map(str, cast("list[Any]", value) if isinstance(value, list) else [value]):
+        if name.startswith("-") and name != "-":
+            raise UsageError(f"there is no option {name} here", "--help lists them")
+
+
+def _file(_: Any, tokens: Sequence[Any]) -> Path | None:
+    """The file of ``-o``; ``-`` is standard output, as where it is not given."""
+    no_option(_, tokens[0].value)
+    return None if tokens[0].value == "-" else Path(tokens[0].value)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Common:
+    """What every verb takes."""
+
+    json: Annotated[bool, flag("Answer in JSON.", group="Common")] = False
+    debug: Annotated[bool, flag("Show the traceback of a fault.", group="Common")] = False
+
+
+COMMON = Common()
+#: As `mosaic_tpu.aot.TARGETS` has them, which the help would have to import.
+GENERATIONS: Final = "v4, v5e, v5p, v6e, tpu7x"
+
+type Kernel = Annotated[
+    str,
+    Parameter(
+        name="KERNEL",
+        help="KERNEL, KERNEL:PRESET, or a config's file (.json, .toml).",
+        completer=_kernels,
+    ),
+]
+type SourceName = Annotated[
+    str,
+    Parameter(
+        name="SOURCE",
+        help="A module's file, - for standard input, KERNEL[:PRESET] of the zoo, or a config's file.",
+        completer=_sources,
+        allow_leading_hyphen=True,
+        validator=no_option,
+    ),
+]
+type Settings = Annotated[
+    list[str] | None,
+    Parameter(name="--set", help="Change a field of a zoo kernel's config.", metavar="FIELD=VALUE", negative=()),
+]
+type Targets = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--target",
+        help=f"Of {GENERATIONS}, some with commas between; or topologies of them, v5e:2x2.",
+        metavar="NAMES",
+        negative=(),
+    ),
+]
+type Limit = Annotated[int | None, Parameter(name="--vmem-limit-bytes", help="VMEM that a kernel may use.")]
+type Output = Annotated[
+    Path | None,
+    Parameter(
+        name=("--output", "-o"), help="Write to this file.", metavar="FILE", allow_leading_hyphen=True, converter=_file
+    ),
+]
+type Which = Annotated[
+    str | None, Parameter(name="--kernel", help="Which kernel of a program with several: its name or number.")
+]
+
+
+def targets_of(given: Sequence[str] | None) -> list[str] | None:
+    """The names between commas, each one a target.
+
+    Raises:
+        UsageError: one is not.
+    """
+    from mosaic_tpu.aot.errors import TargetError
+    from mosaic_tpu.aot.targets import find_target
+
+    if given is None:
+        return None
+    names = [name for text in given for name in text.split(",") if name]
+    if not names:
+        raise UsageError("no target is given", "--target v5e,v6e")
+    for name in names:
+        try:
+            find_target(name)
+        except TargetError as error:
+            raise UsageError(error.summary, error.hint) from None
+    return list(dict.fromkeys(names))
+
+
+def target_of(name: str) -> str:
+    """One target.
+
+    Raises:
+        UsageError: it is none, or several.
+    """
+    found = targets_of([name]) or []
+    if len(found) != 1:
+        raise UsageError(f"this needs one target and not {len(found)}", "--target v6e")
+    return found[0]
+
+
+def number_or_name(text: str | None) -> str | int | None:
+    """Which kernel is meant."""
+    return int(text) if text is not None and text.isdecimal() else text

@@ -1,0 +1,192 @@
+"""`mosaic-tpu ir`: Mosaic modules as text, compared, verified, and as source."""
+
+import difflib
+import re
+from typing import Annotated, Any, Final, Literal
+
+from cyclopts import App, Parameter
+
+from mosaic_tpu.cli._input import Source, source
+from mosaic_tpu.cli._options import COMMON, Common, Output, SourceName, Which, flag, no_option, number_or_name
+from mosaic_tpu.cli._output import DIFF, MLIR, PYTHON, answer, answer_text, code, table, verdict, write, written
+from mosaic_tpu.cli._text import module_text
+
+SHOW: Final = "mosaic-tpu/ir-show/1"
+DIFFERENCE: Final = "mosaic-tpu/ir-diff/1"
+VERIFY: Final = "mosaic-tpu/ir-verify/1"
+LIFT: Final = "mosaic-tpu/ir-lift/1"
+
+#: What says in which form a module came, and no difference between two.
+_MARK: Final = re.compile(r" attributes \{stable_mosaic\.version = \d+ : i64\}")
+
+type Style = Literal["ops", "idioms"]
+
+app = App(name="ir", help="Show, compare, verify and lift Mosaic modules.", help_epilogue="")
+
+
+@app.command
+def show(
+    name: SourceName,
+    /,
+    *,
+    canonical: Annotated[bool, flag("After canonicalize and cse.")] = False,
+    kernel: Which = None,
+    output: Output = None,
+    common: Common = COMMON,
+) -> int:
+    """Show a module as MLIR text, whatever form it has."""
+    found = source(name)
+    text = module_text(found, number_or_name(kernel), canonical=canonical)
+    data: dict[str, Any] = {"source": found.name, "canonical": canonical}
+    if output is not None:
+        write(text, output)
+        answer(common.json, SHOW, data | written(output, text), lambda out: out.print(f"written to {output}"))
+        return 0
+    answer_text(common.json, SHOW, data, text, MLIR)
+    return 0
+
+
+@app.command
+def diff(
+    before: Annotated[SourceName, Parameter(name="BEFORE")],
+    after: Annotated[SourceName, Parameter(name="AFTER")],
+    /,
+    *,
+    style: Annotated[
+        Literal["ops", "idioms", "mlir"],
+        Parameter(help="As builder calls, as Pallas-like source, or as canonical MLIR text."),
+    ] = "ops",
+    kernel: Which = None,
+    common: Common = COMMON,
+) -> int:
+    """Say what differs between two modules; exit code 1 if anything does.
+
+    They are compared as lifted source: its names do not shift with an op more.
+    """
+    pair, which = (source(before), source(after)), number_or_name(kernel)
+    text = _mlir_diff(*pair, which) if style == "mlir" else _lifted_diff(*pair, style, which)
+    same = not text
+    names = [found.name for found in pair]
+    data = {"before": names[0], "after": names[1], "style": style, "same": same, "diff": text}
+    shown = text or f"{names[0]} and {names[1]}: the same in style {style}"
+    answer(common.json, DIFFERENCE, data, lambda out: code(out, shown, DIFF))
+    return 0 if same else 1
+
+
+def _lifted_diff(before: Source, after: Source, style: Style, kernel: str | int | None) -> str:
+    from mosaic_tpu.lift import diff as lifted_diff
+
+    if before.chosen is not None and after.chosen is not None:
+        pair = (before.data, after.data)  # with the names of their arguments, which no body has
+    else:
+        pair = (_body(before, kernel), _body(after, kernel))
+    text = lifted_diff(*pair, style=style)
+    return text.replace("--- a\n+++ b\n", f"--- {before.name}\n+++ {after.name}\n", 1)
+
+
+def _body(found: Source, kernel: str | int | None) -> str | bytes:
+    """One module; of two sources, the kernel is named of those that are programs."""
+    return found.body(None if found.program is None else kernel)
+
+
+def _mlir_diff(before: Source, after: Source, kernel: str | int | None) -> str:
+    texts = [
+        _MARK.sub("", module_text(found, None if found.program is None else kernel, canonical=True)).splitlines()
+        for found in (before, after)
+    ]
+    return "\n".join(difflib.unified_diff(texts[0], texts[1], before.name, after.name, lineterm=""))
+
+
+@app.command
+def verify(
+    names: Annotated[
+        list[str],
+        Parameter(
+            name="SOURCE",
+            help="Files of modules, - or KERNEL[:PRESET].",
+            negative=(),
+            allow_leading_hyphen=True,
+            validator=no_option,
+        ),
+    ],
+    /,
+    *,
+    common: Common = COMMON,
+) -> int:
+    """Check that modules can be read and hold together; exit code 1 if one does not."""
+    found = [_verified(name) for name in names]
+    bad = [row for row in found if not row["valid"]]
+
+    def shown(out: Any) -> None:
+        rows = [
+            (row["source"], verdict(row["valid"], "valid" if row["valid"] else "INVALID"), *_described(row))
+            for row in found
+        ]
+        out.print(table(["source", "verdict", "kernel", "ops", "IR", "arguments"], rows, right=["ops"]))
+        for row in bad:
+            out.print(f"\n{row['source']}: {row['reason']}\n  hint: {row['remedy']}", soft_wrap=True)
+
+    answer(common.json, VERIFY, {"modules": found}, shown)
+    return 1 if bad else 0
+
+
+def _described(row: dict[str, Any]) -> tuple[str, ...]:
+    if not row["valid"]:
+        return ("", "", "", "")
+    version = "-" if row["ir_version"] is None else str(row["ir_version"])
+    return row["kernel"], f"{row['ops']:,}", version, f"{len(row['arguments'])}"
+
+
+def _verified(name: str) -> dict[str, Any]:
+    from mosaic_tpu.sim import ir
+    from mosaic_tpu.sim.errors import SimulationError
+
+    found = name
+    try:
+        read = source(name)
+        found = read.name
+        modules = [ir.read(read.body())] if read.program is None else _modules_of(read.program)
+    except SimulationError as error:
+        return {"source": found, "valid": False, "reason": error.summary, "remedy": error.hint}
+    first = modules[0]
+    root = first.operations[0].attributes
+    mark = "stable_mosaic.version"
+    return {
+        "source": found,
+        "valid": True,
+        "kernel": ", ".join(module.name for module in modules),
+        "ops": sum(1 for module in modules for _ in module.kernel.operation.walk()),
+        "ir_version": root.integer(mark) if mark in root else None,
+        "arguments": [str(argument.type) for module in modules for argument in module.kernel.arguments],
+    }
+
+
+def _modules_of(program: str) -> list[Any]:
+    from mosaic_tpu.sim import ir
+
+    return [ir.module_of(call) for call in ir.calls_of(program)]
+
+
+@app.command
+def lift(
+    name: SourceName,
+    /,
+    *,
+    style: Annotated[Style, Parameter(help="A call for each op, or source as one writes it for Pallas.")] = "ops",
+    kernel: Which = None,
+    output: Output = None,
+    common: Common = COMMON,
+) -> int:
+    """Turn a module into Python source that builds the same bytes."""
+    from mosaic_tpu.lift import lift as lifted
+
+    found = source(name)
+    # A kernel of the zoo as it was lowered, with the names of its arguments.
+    text = lifted(found.data if found.chosen is not None else found.body(number_or_name(kernel)), style=style)
+    data: dict[str, Any] = {"source": found.name, "style": style}
+    if output is not None:
+        write(text, output)
+        answer(common.json, LIFT, data | written(output, text), lambda out: out.print(f"written to {output}"))
+        return 0
+    answer_text(common.json, LIFT, data, text, PYTHON)
+    return 0

@@ -1,0 +1,122 @@
+"""`mosaic-tpu tune`: the best config of a kernel of the zoo."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._jax import with_tpu
+from mosaic_tpu.cli._kernels import Chosen, chosen, near, plain_config, value_of
+from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Kernel, Settings, flag, target_of
+from mosaic_tpu.cli._output import answer, table
+
+if TYPE_CHECKING:
+    from mosaic_tpu.aot import Tuning
+
+TUNE: Final = "mosaic-tpu/tune/1"
+
+
+def tune(
+    name: Kernel,
+    /,
+    *,
+    vary: Annotated[
+        list[str] | None,
+        Parameter(
+            negative=(), metavar="FIELD=VALUES", help="What to try, --vary block_m=256,512; repeat it for more fields."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        Parameter(metavar="NAME", help=f"One of {GENERATIONS}; else the attached TPU's with --measure, or v6e."),
+    ] = None,
+    measure: Annotated[bool, flag("Time each config on the attached TPU.")] = False,
+    file: Annotated[Path | None, Parameter(name="--table", help="Keep the result in this JSON file.")] = None,
+    timeout: Annotated[float, Parameter(help="Seconds for each config.")] = 300.0,
+    workers: Annotated[int | None, Parameter(help="Compiler processes.")] = None,
+    settings: Settings = None,
+    common: Common = COMMON,
+) -> int:
+    """Rank configs of a kernel, by the compiler's estimates or on a TPU.
+
+    Where trip counts depend on data, the simulator counts them on generated data.
+
+    Exit code 1 if no config has an estimate.
+    """
+    found = chosen(name, settings)
+    wanted = None if target is None else target_of(target)
+    if measure:
+        with_tpu()
+    from mosaic_tpu import aot
+
+    base = found.config
+    configs = aot.space(base, **_choices(vary, found, base))
+    tuning = aot.tune(
+        found.info.kernel, configs, wanted or (None if measure else "v6e"), scalars=_scalars(found, base),
+        timeout=timeout, workers=workers, measure=measure, table=file,
+    )  # fmt: skip
+    best = tuning.trials[0].cycles is not None
+    data = {
+        "kernel": found.info.name,
+        "preset": found.preset,
+        "target": str(tuning.target),
+        "metric": tuning.metric,
+        "why": tuning.why,
+        "best": plain_config(tuning.best) if best else None,
+        "trials": [
+            {"config": plain_config(t.config), "cycles": t.cycles, "refused": t.refused, "stage": t.stage}
+            for t in tuning.trials
+        ],
+    }
+    answer(common.json, TUNE, data, lambda out: _print(out, tuning))
+    return 0 if best else 1
+
+
+def _choices(vary: list[str] | None, found: Chosen, base: Any) -> dict[str, list[Any]]:
+    """The values to try for each field."""
+    known = list(plain_config(base))
+    if not vary:
+        blocks = [n for n in known if "block" in n]
+        raise UsageError("no field varies", f"--vary {blocks[0]}=…; the blocks are {', '.join(blocks)}")
+    choices: dict[str, list[Any]] = {}
+    for text in vary:
+        field, equals, values = text.partition("=")
+        if not equals or not values:
+            raise UsageError(f"--vary {text} names no values", "--vary FIELD=VALUE,VALUE")
+        if field not in known:
+            raise UsageError(f"{found.info.name} has no field {field!r}", near(field, known))
+        choices[field] = [value_of(value) for value in values.split(",")]
+    return choices
+
+
+def _scalars(found: Chosen, base: Any) -> Any:
+    """The scalar operands of an example: what trip counts depend on."""
+    import numpy as np
+
+    from mosaic_tpu import aot
+    from mosaic_tpu.cli._arrays import operands_of_zoo
+
+    taken = aot.operands(found.info.kernel.lower(base))
+    count = sum(o.role in ("bound", "prefetch") for o in taken)
+    return operands_of_zoo(found.info, base, np.random.default_rng(0))[:count]
+
+
+def _print(out: Any, tuning: "Tuning") -> None:
+    fields = tuning.fields or tuple(plain_config(tuning.trials[0].config))
+    fewest = tuning.trials[0].cycles
+    rows: list[tuple[Any, ...]] = []
+    for trial in tuning.trials:
+        values = [plain_config(trial.config)[field] for field in fields]
+        if trial.cycles is not None and fewest is not None:
+            rows.append((f"{trial.cycles:,.0f}", f"{trial.cycles / fewest:.2f}", *values, ""))
+        else:
+            rows.append(("", "", *values, f"refused by {trial.stage}: {trial.refused}"))
+    whose = {"compiler": "the compiler's estimate", "counted": "bundles times counted runs", "measured": "measured"}
+    out.print(f"{tuning.name} for {tuning.target}: cycles are {whose[tuning.metric]}", soft_wrap=True)
+    if tuning.why:
+        out.print(f"not the compiler's estimate: {tuning.why}", soft_wrap=True)
+    out.print()
+    out.print(
+        table(["cycles", "of best", *fields, "" if fewest else "why"], rows, right=["cycles", "of best", *fields])
+    )

@@ -1,0 +1,164 @@
+"""Running the command in this process, and comparing what it says with files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from mosaic_tpu.cli import main
+
+GOLDEN: Final = Path(__file__).parent / "golden"
+#: A sound module with a race: what a DMA copies is used before it is waited for.
+RACE: Final = """
+module @double {
+  func.func @double(%x: memref<8x128xf32, #tpu.memory_space<any>>, %y: memref<8x128xf32, #tpu.memory_space<vmem>>,
+                    %tile: memref<8x128xf32, #tpu.memory_space<vmem>>,
+                    %arrived: memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+      attributes {dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 2 : i64,
+                  tpu.core_type = #tpu.core_type<tc>} {
+    %two = arith.constant dense<2.0> : vector<8x128xf32>
+    %c0 = arith.constant 0 : index
+    tpu.enqueue_dma source(%x : memref<8x128xf32, #tpu.memory_space<any>>)
+        target(%tile : memref<8x128xf32, #tpu.memory_space<vmem>>)
+        target_semaphore(%arrived : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+        loc("kernel.py":9:4)
+    %0 = vector.load %tile[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+        loc("kernel.py":10:15)
+    %1 = arith.mulf %0, %two : vector<8x128xf32>
+    tpu.vector_store %y[%c0, %c0], %1 {strides = array<i32>} :
+        memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>,
+    tpu.wait_dma2 semaphore(%arrived : memref<!tpu.dma_semaphore, #tpu.memory_space<semaphore_mem>>)
+        src(%x : memref<8x128xf32, #tpu.memory_space<any>>) dst(%tile : memref<8x128xf32, #tpu.memory_space<vmem>>)
+    return
+  }
+}
+"""
+#: y = x + x, on blocks of an array.
+DOUBLE: Final = """
+module @double {
+  func.func @double(%x: memref<8x128xf32, #tpu.memory_space<vmem>>, %y: memref<8x128xf32, #tpu.memory_space<vmem>>)
+      attributes {dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+                  tpu.core_type = #tpu.core_type<tc>} {
+    %c0 = arith.constant 0 : index
+    %0 = vector.load %x[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+    %1 = arith.addf %0, %0 : vector<8x128xf32>
+    tpu.vector_store %y[%c0, %c0], %1 {strides = array<i32>} :
+        memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>,
+    return
+  }
+}
+"""
+#: A small kernel of the zoo.
+SMALL: Final = ("--set", "m=512", "--set", "n=512", "--set", "k=512")
+#: What differs from run to run and from machine to machine.
+_MASKS: Final = (
+    (r"\d+\.\d+ ms", "<time>"),
+    (r"\d\.\d\de[-+]\d\d", "<share>"),
+    (r"[\d,]+ bytes", "<size>"),
+    (r"libtpu \d[\w.]*", "libtpu <version>"),
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command did.
+
+    Attributes:
+        code: its exit code.
+        out: standard output.
+        err: standard error.
+        data: standard output as bytes.
+    """
+
+    code: int
+    out: str
+    err: str
+    data: bytes
+
+    @property
+    def json(self) -> Any:
+        """Standard output, which is one JSON document and nothing else."""
+        return json.loads(self.out)
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Pipe(io.BytesIO):
+    """A pipe whose reader has gone."""
+
+    def write(self, data: Any) -> int:
+        raise BrokenPipeError
+
+    def fileno(self) -> int:
+        return os.open(os.devnull, os.O_WRONLY)
+
+
+def cli(*arguments: str | Path, stdin: bytes | None = None, terminal: bool = False) -> Said:
+    """Run the command; with `terminal`, as where a person sees all of it."""
+    made = Terminal if terminal else io.TextIOWrapper
+    out, err = (made(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    given = Terminal(io.BytesIO()) if stdin is None else io.TextIOWrapper(io.BytesIO(stdin))
+    kept = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin, sys.stdout, sys.stderr = given, out, err
+    try:
+        code = main([str(argument) for argument in arguments])
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = kept
+    data = out.buffer.getvalue()
+    return Said(code, data.decode(errors="replace"), err.buffer.getvalue().decode(), data)
+
+
+def masked(text: str) -> str:
+    """Without what differs from run to run."""
+    for pattern, word in _MASKS:
+        text = re.sub(pattern, word, text)
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def shape(value: Any) -> Any:
+    """The form of a JSON document: names and kinds; of a list, the form of its first element."""
+    if isinstance(value, dict):
+        return {name: value[name] if name == "schema" else shape(value[name]) for name in value}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return "null" if value is None else type(value).__name__
+
+
+def same_as(name: str, text: str) -> None:
+    """Compare with a golden file; UPDATE_GOLDEN=1 writes it."""
+    file = GOLDEN / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8"), f"UPDATE_GOLDEN=1 writes {file}"
+
+
+def same_text(name: str, said: Said) -> None:
+    """Compare standard output with a golden file."""
+    same_as(f"{name}.txt", masked(said.out))
+
+
+def same_shape(name: str, said: Said) -> None:
+    """Compare the form of a JSON answer with a golden file."""
+    same_as(f"{name}.json", json.dumps(shape(said.json), indent=1) + "\n")
+
+
+def refused(said: Said, *words: str, code: int = 2) -> None:
+    """A short message on standard error, with what to do; nothing on standard output."""
+    assert said.code == code, said.err
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert "\n  hint: " in said.err
+    assert "Traceback" not in said.err
+    for word in words:
+        assert word in said.err

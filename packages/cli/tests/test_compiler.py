@@ -1,0 +1,144 @@
+"""`mosaic-tpu lint`, `compile`, `schedule` and `tune`: what the TPU compiler says, or would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mosaic_tpu.aot import TARGETS
+
+from .cli_kit import DOUBLE, SMALL, cli, refused, same_shape, same_text
+
+#: The compiler has no product of integers of 8 bits outside of the MXU, and lint knows.
+BYTES = DOUBLE.replace("xf32", "xi8").replace("arith.addf", "arith.muli").replace("arith.muli %0", "arith.muli %0", 1)
+
+
+@pytest.fixture(autouse=True)
+def files(alone: None) -> None:
+    Path("double.mlir").write_text(DOUBLE)
+    Path("bytes.mlir").write_text(BYTES)
+
+
+# --- lint ---------------------------------------------------------------------------------------------------------
+
+
+def test_lint_finds_nothing_in_a_sound_kernel() -> None:
+    said = cli("lint", "matmul", "--target", "v5e,v6e", "--vmem")
+    assert said.code == 0
+    same_text("lint-matmul", said)
+
+
+def test_lint_finds_an_error() -> None:
+    said = cli("lint", "bytes.mlir", "--target", "v5e")
+    assert said.code == 1
+    same_text("lint-bytes", said)
+
+
+def test_lint_as_json() -> None:
+    said = cli("lint", "bytes.mlir", "--target", "v5e", "--vmem", "--json")
+    assert said.code == 1
+    same_shape("lint", said)
+
+
+def test_every_target_is_looked_at_unless_some_are_named() -> None:
+    assert cli("lint", "matmul", "--json").json["targets"] == list(TARGETS)
+    assert cli("lint", "matmul", "--target", "v6e", "--target", "v5e", "--json").json["targets"] == ["v6e", "v5e"]
+
+
+@pytest.mark.parametrize("verb", ["lint", "compile", "schedule"])
+def test_an_unknown_target_is_wrong_usage(verb: str) -> None:
+    refused(cli(verb, "double.mlir", "--target", "v9"), "no target 'v9'", "v6e")
+
+
+@pytest.mark.parametrize("verb", ["lint", "compile", "schedule"])
+def test_damaged_bytes_are_a_failure(verb: str) -> None:
+    refused(cli(verb, "-", stdin=b"ML\xefR" + bytes(40)), code=1)
+
+
+@pytest.mark.parametrize("verb", ["lint", "compile", "schedule", "tune"])
+def test_a_kernel_that_is_not_there_is_wrong_usage(verb: str) -> None:
+    refused(cli(verb, "matmul:nothing"), "no preset 'nothing'")
+
+
+# --- compile ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_compile_says_what_each_target_says() -> None:
+    said = cli("compile", "double.mlir", "--target", "v5e,v6e", "--json")
+    assert said.code == 0
+    assert [(t["target"], t["accepted"]) for t in said.json["targets"]] == [("v5e", True), ("v6e", True)]
+    same_shape("compile", said)
+    again = cli("compile", "double.mlir", "--target", "v5e,v6e")
+    assert again.out.splitlines()[0].split() == ["target", "verdict", "seconds", "answer", "of"]
+    assert again.out.count("disk") == 2
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_refusal_is_exit_code_1_with_its_reason() -> None:
+    said = cli("compile", "bytes.mlir", "--target", "v5e")
+    assert said.code == 1
+    assert "REFUSED: UnsupportedError" in said.out and "hint: " in said.out
+    error = cli("compile", "bytes.mlir", "--target", "v5e", "--json").json["targets"][0]["error"]
+    assert error["kind"] == "UnsupportedError" and error["op"] == "arith.muli"
+
+
+def test_a_flag_needs_a_value() -> None:
+    refused(cli("compile", "double.mlir", "--flag", "xla_tpu"), "--flag xla_tpu has no value")
+
+
+# --- schedule -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_schedule_in_every_form() -> None:
+    said = cli("schedule", "matmul", *SMALL, "--target", "v5e")
+    assert said.code == 0
+    assert said.out.startswith("matmul_kernel on v5e: ") and "slots of the hot block" in said.out
+    data = cli("schedule", "matmul", *SMALL, "--target", "v5e", "--json")
+    assert data.json == cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "json").json
+    assert (data.json["schema"], data.json["target"]) == ("mosaic-tpu/schedule/1", "v5e")
+    picture = cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "svg")
+    assert picture.out.startswith("<svg ") and picture.out.endswith("</svg>\n")
+    written = cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "svg", "-o", "s.svg", "--json")
+    assert written.json["bytes"] == Path("s.svg").stat().st_size
+    cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "json", "-o", "s.json")
+    assert json.loads(Path("s.json").read_text()) == data.json
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_kernel_that_is_refused_has_no_schedule() -> None:
+    refused(cli("schedule", "bytes.mlir", "--target", "v5e"), "arith.muli", code=1)
+    refused(cli("schedule", "double.mlir", "--target", "v5e,v6e"), "one target and not 2")
+    refused(cli("schedule", "double.mlir", "--kernel", "nothing"), "no kernel 'nothing'")
+
+
+# --- tune ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_configs_are_ranked() -> None:
+    said = cli("tune", "matmul", *SMALL, "--vary", "block_m=256,512", "--json")
+    assert said.code == 0
+    cycles = [trial["cycles"] for trial in said.json["trials"]]
+    assert cycles == sorted(cycles) and said.json["best"] == said.json["trials"][0]["config"]
+    same_shape("tune", said)
+    text = cli("tune", "matmul", *SMALL, "--vary", "block_m=256,512")
+    assert text.out.splitlines()[2].split() == ["cycles", "of", "best", "block_m"]
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_trip_counts_that_depend_on_data_are_counted() -> None:
+    said = cli("tune", "ragged_paged_attention", "--vary", "num_kv_pages_per_block=2,4", "--json")
+    assert (said.code, said.json["metric"]) == (0, "counted")
+
+
+def test_a_search_space_is_needed() -> None:
+    refused(cli("tune", "matmul"), "no field varies", "block_m")
+    refused(cli("tune", "matmul", "--vary", "block_m"), "--vary block_m names no values")
+    refused(cli("tune", "matmul", "--vary", "block_z=3"), "no field 'block_z'")
+    refused(cli("tune", "matmul", "--vary", "block_m=100"), "every config is refused", code=1)
+    refused(cli("tune", "nothing", "--vary", "block_m=100"), "no kernel 'nothing'")
+    refused(cli("tune", "matmul", "--vary", "block_m=256", "--target", "v9"), "no target 'v9'")

@@ -1,0 +1,63 @@
+"""`mosaic-tpu conformance`: reports where there are some, and where to get them where there are none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .cli_kit import cli, refused, same_shape, same_text
+
+REPORT = {
+    "schema": 1,
+    "date": "2026-01-02T03:04:05+00:00",
+    "versions": {"python": "3.12.1", "jax": "0.12", "libtpu": None},
+    "tables": {
+        "identity": [
+            {"kernel": "matmul", "config": "bf16", "level": "identical", "detail": ""},
+            {"kernel": "matmul", "config": "f32", "level": "canonical", "detail": "line 3\nand more"},
+            {"kernel": "other", "config": "bf16", "level": "identical", "detail": None},
+        ],
+        "numerics": [{"kernel": "matmul", "share": 0.25}],
+    },
+}
+
+
+@pytest.fixture
+def report(alone: None) -> None:
+    Path(".conformance").mkdir()
+    Path(".conformance/report.json").write_text(json.dumps(REPORT))
+    Path(".conformance/bench.json").write_text("{}")
+
+
+@pytest.mark.usefixtures("report")
+def test_reports_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    same_text("conformance", cli("conformance", ".conformance/report.json"))
+    Path("below").mkdir()
+    monkeypatch.chdir("below")
+    said = cli("conformance", "--json")
+    assert said.code == 0
+    assert said.json["reports"][0]["tables"][0]["outcomes"] == {"identical": 2, "canonical": 1}
+    same_shape("conformance", said)
+
+
+@pytest.mark.usefixtures("report")
+def test_a_table_is_shown_in_full() -> None:
+    same_text("conformance-table", cli("conformance", ".conformance/report.json", "--table", "identity"))
+    said = cli("conformance", "--table", "identity", "--json")
+    assert said.json["reports"][0]["rows"] == REPORT["tables"]["identity"]
+    refused(cli("conformance", "--table", "nothing"), "no table 'nothing'", "identity, numerics")
+
+
+def test_without_reports_it_says_what_makes_them() -> None:
+    refused(cli("conformance"), "there are no reports", "nox -s conformance")
+    refused(cli("conformance", "no.json"), "cannot read no.json", "nox -s conformance")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"schema": 2, "tables": {}}', '{"schema": 1, "tables": {"a": [1]}}']
+)
+def test_another_file_is_refused(text: str) -> None:
+    Path("other.json").write_text(text)
+    refused(cli("conformance", "other.json"), "other.json is no report")

@@ -1,0 +1,191 @@
+"""`mosaic-tpu ir`: modules of every form as text, compared, verified and lifted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental import pallas as pl
+
+from .cli_kit import DOUBLE, RACE, cli, refused, same_shape, same_text
+
+TRIPLE = DOUBLE.replace(
+    "%1 = arith.addf %0, %0", "%2 = arith.addf %0, %0 : vector<8x128xf32>\n    %1 = arith.addf %2, %0"
+)
+
+
+@pytest.fixture(autouse=True)
+def files(alone: None) -> None:
+    Path("double.mlir").write_text(DOUBLE)
+    Path("triple.mlir").write_text(TRIPLE)
+    Path("damaged.mlirbc").write_bytes(b"ML\xefR" + bytes(range(64)))
+    Path("noise").write_bytes(b"\xff\xfe\x00noise")
+
+
+# --- show ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_module_is_shown() -> None:
+    same_text("ir-show", cli("ir", "show", "double.mlir"))
+    said = cli("ir", "show", "double.mlir", "--canonical", "--json")
+    same_shape("ir-show", said)
+    assert "arith.addf" in said.json["text"]
+
+
+def test_standard_input_is_read() -> None:
+    assert cli("ir", "show", "-", stdin=DOUBLE.encode()).out == cli("ir", "show", "double.mlir").out
+    refused(cli("ir", "show", "-"), "standard input is a terminal")
+
+
+@pytest.mark.parametrize("form", ["bytes", "stablehlo", "backend-config"])
+def test_every_form_of_a_kernel_shows_the_same_text(form: str) -> None:
+    emitted = cli("zoo", "emit", "matmul", "--form", form)
+    assert cli("ir", "show", "-", stdin=emitted.data).out == cli("ir", "show", "matmul").out
+
+
+def test_a_text_goes_to_a_file() -> None:
+    said = cli("ir", "show", "double.mlir", "-o", "out.mlir")
+    assert (said.code, said.out) == (0, "written to out.mlir\n")
+    assert Path("out.mlir").read_text() == cli("ir", "show", "double.mlir", "-o", "-").out
+
+
+@pytest.fixture
+def program(files: None) -> str:
+    """A program with two kernels."""
+
+    def kernel(factor: float) -> Any:
+        def body(x_ref: Any, o_ref: Any) -> None:
+            o_ref[...] = x_ref[...] * factor
+
+        return pl.pallas_call(body, out_shape=x, name=f"times_{int(factor)}")
+
+    x = jax.ShapeDtypeStruct((16, 128), jnp.float32)
+    lowered = jax.jit(lambda y: kernel(3.0)(jnp.sin(kernel(2.0)(y)))).trace(x).lower(lowering_platforms=("tpu",))
+    Path("two.stablehlo").write_text(lowered.as_text())
+    return "two.stablehlo"
+
+
+def test_one_of_several_kernels_is_named(program: str) -> None:
+    refused(cli("ir", "show", program), "holds 2 kernels", "0 times_2, 1 times_3")
+    assert "@times_3" in cli("ir", "show", program, "--kernel", "times_3").out
+    assert 'NAME = "times_2"' in cli("ir", "lift", program, "--kernel", "0").out
+    assert cli("ir", "diff", program, program, "--kernel", "1").code == 0
+    assert cli("ir", "verify", program, "--json").json["modules"][0]["kernel"] == "times_2, times_3"
+
+
+def test_a_program_is_linted_and_simulated_whole(program: str) -> None:
+    assert cli("lint", program, "--json").json["kernels"] == ["times_2", "times_3"]
+    said = cli("simulate", program, "--json")
+    assert (said.code, said.json["runs"][0]["kernel"]) == (0, "times_2, times_3")
+
+
+def test_a_kernel_of_a_program_is_chosen() -> None:
+    program = cli("zoo", "emit", "matmul", "--form", "stablehlo").data
+    for which in ("0", "matmul_kernel"):
+        assert cli("ir", "show", "-", "--kernel", which, stdin=program).code == 0
+    refused(cli("ir", "show", "-", "--kernel", "1", stdin=program), "has not one kernel 1", "0 matmul_kernel")
+    refused(cli("ir", "show", "double.mlir", "--kernel", "double"), "one module and no program")
+
+
+@pytest.mark.parametrize("verb", ["show", "lift", "verify"])
+@pytest.mark.parametrize(
+    ("name", "code", "word"),
+    [
+        ("no.mlir", 2, "there is no file no.mlir"),
+        ("nothing", 2, "no kernel 'nothing' in the zoo"),
+        ("matmul:nothing", 2, "no preset 'nothing'"),
+        ("no/such", 2, "there is no file no/such"),
+        (".", 2, "there is no file ."),
+    ],
+)
+def test_what_is_not_there_is_wrong_usage(verb: str, name: str, code: int, word: str) -> None:
+    refused(cli("ir", verb, name), word.replace(" in the zoo", ""), code=code)
+
+
+@pytest.mark.parametrize("verb", ["show", "lift"])
+@pytest.mark.parametrize("name", ["damaged.mlirbc", "noise"])
+def test_damaged_bytes_are_a_failure(verb: str, name: str) -> None:
+    refused(cli("ir", verb, name), code=1)
+
+
+def test_an_empty_input_is_a_failure() -> None:
+    refused(cli("ir", "show", "-", stdin=b""), "empty", code=1)
+
+
+def test_settings_are_for_kernels_of_the_zoo() -> None:
+    refused(cli("lint", "double.mlir", "--set", "m=3"), "double.mlir is a module")
+
+
+# --- diff ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", ["ops", "idioms", "mlir"])
+def test_a_difference_is_exit_code_1(style: str) -> None:
+    said = cli("ir", "diff", "double.mlir", "triple.mlir", "--style", style)
+    assert said.code == 1
+    same_text(f"ir-diff-{style}", said)
+
+
+def test_names_do_not_shift() -> None:
+    lines = cli("ir", "diff", "double.mlir", "triple.mlir", "--json").json["diff"].splitlines()
+    assert sum(line.startswith("-") for line in lines) <= 3  # the file, and what follows from the op
+
+
+def test_no_difference_is_exit_code_0() -> None:
+    said = cli("ir", "diff", "double.mlir", "double.mlir", "--json")
+    assert (said.code, said.json["same"], said.json["diff"]) == (0, True, "")
+    same_shape("ir-diff", said)
+
+
+def test_a_difference_has_colours_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b[32m+" in cli("ir", "diff", "double.mlir", "triple.mlir", terminal=True).out
+    assert "\x1b" not in cli("ir", "diff", "double.mlir", "triple.mlir").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[32m" not in cli("ir", "diff", "double.mlir", "triple.mlir", terminal=True).out
+
+
+def test_an_unknown_style_is_wrong_usage() -> None:
+    refused(cli("ir", "diff", "double.mlir", "triple.mlir", "--style", "c"), "--style", "ops")
+
+
+# --- verify -------------------------------------------------------------------------------------------------------
+
+
+def test_sound_modules_are_valid() -> None:
+    said = cli("ir", "verify", "double.mlir", "matmul")
+    assert said.code == 0
+    same_text("ir-verify", said)
+
+
+def test_a_damaged_module_is_exit_code_1() -> None:
+    said = cli("ir", "verify", "double.mlir", "damaged.mlirbc", "noise", "--json")
+    assert said.code == 1
+    assert [module["valid"] for module in said.json["modules"]] == [True, False, False]
+    same_shape("ir-verify", said)
+    text = cli("ir", "verify", "damaged.mlirbc")
+    assert "INVALID" in text.out and "hint: " in text.out
+
+
+def test_a_module_that_does_not_hold_together_is_found() -> None:
+    broken = DOUBLE.replace("vector<8x128xf32>,\n    return", "vector<8x64xf32>,\n    return")
+    assert cli("ir", "verify", "-", stdin=broken.encode()).code == 1
+
+
+# --- lift ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", ["ops", "idioms"])
+def test_a_module_is_lifted(style: str) -> None:
+    said = cli("ir", "lift", "double.mlir", "--style", style)
+    assert said.code == 0
+    same_text(f"ir-lift-{style}", said)
+
+
+def test_a_lifted_module_as_json_and_in_a_file() -> None:
+    said = cli("ir", "lift", "-", "--json", stdin=RACE.encode())
+    same_shape("ir-lift", said)
+    file = cli("ir", "lift", "double.mlir", "-o", "double.py", "--json")
+    assert file.json["bytes"] == len(Path("double.py").read_bytes())

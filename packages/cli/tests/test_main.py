@@ -1,0 +1,230 @@
+"""What all verbs share: help, versions, exit codes, streams, and how fast the light ones are."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mosaic_tpu.aot import TARGETS
+from mosaic_tpu.cli import _main, main
+from mosaic_tpu.cli._options import GENERATIONS, targets_of
+
+from .cli_kit import DOUBLE, Pipe, cli, refused
+
+LIGHT = [
+    *(["--help"], ["--version"], ["zoo", "list"], ["zoo", "list", "--json"], ["zoo", "--help"], ["tune", "--help"]),
+    *(["simulate", "--help"], ["completion", "bash"], ["conformance"], ["__complete", "zoo", "show", ""]),
+]
+HEAVY = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "mosaic_tpu.kernel",
+    "mosaic_tpu.builder",
+    "mosaic_tpu.sim",
+    "mosaic_tpu.aot",
+)
+WAYS = [[verb] for verb in _main.VERBS if verb not in _main.GROUPS] + [
+    [group, verb] for group, verbs in _main.GROUPS.items() for verb in verbs
+]
+
+
+# --- help and version ---------------------------------------------------------------------------------------------
+
+
+def test_every_verb_is_listed() -> None:
+    said = cli("--help")
+    assert said.code == 0
+    assert all(f"│ {verb} " in said.out for verb in _main.VERBS)
+    assert said.out == cli().out
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_every_verb_has_help_with_json(way: list[str]) -> None:
+    said = cli(*way, "--help")
+    assert said.code == 0
+    assert said.out.startswith(f"Usage: mosaic-tpu {' '.join(way)}")
+    assert way == ["completion"] or "--json" in said.out
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+def test_help_has_no_line_that_a_terminal_would_break(way: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    description = cli(*way, "--help").out.partition("╭")[0]
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli(*way, "--help").out.partition("╭")[0] == description
+
+
+def test_the_generations_that_help_names_are_those_there_are() -> None:
+    assert GENERATIONS.split(", ") == list(TARGETS)
+
+
+@pytest.mark.parametrize("group", _main.GROUPS)
+def test_groups_are_those_that_the_verbs_are_in(group: str) -> None:
+    said = cli(group, "--help")
+    assert all(f"│ {verb} " in said.out for verb in _main.GROUPS[group])
+
+
+def test_the_version_is_said() -> None:
+    said = cli("--version")
+    assert said.code == 0
+    assert said.out.startswith("mosaic-tpu")
+
+
+# --- light verbs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
+def test_light_verbs_import_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys; from mosaic_tpu.cli import main; main(sys.argv[1:]); "
+        f"print(sorted({{*{HEAVY}}} & {{*sys.modules}}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+# --- completion ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_a_script(shell: str) -> None:
+    said = cli("completion", shell)
+    assert (said.code, said.err) == (0, "")
+    assert "mosaic-tpu" in said.out and "conformance" in said.out
+
+
+def test_kernels_and_presets_are_completed() -> None:
+    said = cli("__complete", "zoo", "show", "matmul:")
+    assert "matmul:llama-3-8b-mlp" in said.out
+
+
+def test_files_are_completed_where_a_module_may_stand() -> None:
+    Path("mine.mlir").touch()
+    Path("mines").mkdir()
+    said = cli("__complete", "ir", "show", "mi")
+    assert "mine.mlir" in said.out and "mines/" in said.out
+    assert "mine.mlir" not in cli("__complete", "zoo", "show", "mi").out
+
+
+def test_an_unknown_shell_is_wrong_usage() -> None:
+    refused(cli("completion", "csh"), "csh")
+
+
+# --- errors -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing"], ("nothing", "mosaic-tpu --help")),
+        (["zoo", "lst"], ("list", "mosaic-tpu zoo --help")),
+        (["zoo", "list", "--bogus"], ("--bogus", "mosaic-tpu zoo list --help")),
+        (["simulate", "matmul", "--seed", "x"], ("--seed", "mosaic-tpu simulate --help")),
+        (["ir", "show", "--bogus"], ("there is no option --bogus",)),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(arguments: list[str], words: tuple[str, ...]) -> None:
+    refused(cli(*arguments), *words)
+
+
+def test_an_error_as_json_is_one_document() -> None:
+    said = cli("zoo", "show", "nothing", "--json")
+    assert (said.code, said.json["schema"], said.json["exit_code"]) == (2, "mosaic-tpu/error/1", 2)
+    assert said.json["error"]["cause"] in said.err
+    said = cli("lint", "-", "--json", stdin=b"func.func @x() {")
+    assert (said.code, said.json["error"]["op"]) == (1, "read")
+    assert said.json["error"]["kind"] and said.json["error"]["remedy"]
+
+
+def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr("mosaic_tpu.cli.verbs.zoo.answer", broken)
+
+
+def test_a_fault_of_ours_says_so_in_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fails(monkeypatch, KeyError("x"))
+    said = cli("zoo", "list")
+    assert (said.code, said.out) == (70, "")
+    assert len(said.err.splitlines()) == 2
+    assert "KeyError" in said.err and "please report it" in said.err and "--debug" in said.err
+
+
+@pytest.mark.parametrize("how", ["--debug", "MOSAIC_TPU_DEBUG"])
+def test_a_traceback_is_shown_on_request(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fails(monkeypatch, KeyError("x"))
+    if how.isupper():
+        monkeypatch.setenv(how, "1")
+    said = cli("zoo", "list", *([how] if how.startswith("-") else []))
+    assert said.code == 70
+    assert "Traceback (most recent call last)" in said.err
+
+
+def test_ctrl_c_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fails(monkeypatch, KeyboardInterrupt())
+    said = cli("zoo", "list")
+    assert (said.code, said.out, said.err) == (130, "", "")
+
+
+def test_a_closed_pipe_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(Pipe()))
+    monkeypatch.setattr(sys, "stderr", err)
+    assert main(["zoo", "list"]) == 141
+    assert err.getvalue() == ""
+
+
+def test_a_pipe_that_is_closed_early_leaves_no_word() -> None:
+    command = f"{sys.executable} -m mosaic_tpu.cli zoo emit matmul | head -c 1 > {os.devnull}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode in (0, 141), done.stderr) == (True, "")
+
+
+# --- terminals ----------------------------------------------------------------------------------------------------
+
+
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b[" in cli("zoo", "list", terminal=True).out
+    assert "\x1b[" not in cli("zoo", "list").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in cli("ir", "show", "-", stdin=DOUBLE.encode(), terminal=True).out
+
+
+def test_what_is_no_terminal_is_never_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert max(map(len, cli("zoo", "list").out.splitlines())) > 100
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, cli("zoo", "list").out.splitlines())) <= 60
+
+
+def test_text_that_is_emitted_is_never_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = cli("zoo", "emit", "matmul").out
+    monkeypatch.setenv("COLUMNS", "60")
+    assert cli("zoo", "emit", "matmul").out == wide
+
+
+def test_progress_is_for_terminals() -> None:
+    assert cli("zoo", "run", "matmul", "--set", "m=512", "--set", "n=512", "--set", "k=512").err == ""
+
+
+def test_answers_in_json_have_no_colours_on_a_terminal() -> None:
+    said = cli("zoo", "list", "--json", terminal=True)
+    assert said.json["schema"] == "mosaic-tpu/zoo-list/1"
+    assert "\x1b" not in said.out
+
+
+# --- options ------------------------------------------------------------------------------------------------------
+
+
+def test_targets_stand_between_commas_or_are_repeated() -> None:
+    assert targets_of(["v5e,v6e", "v5e:2x2", "v5e"]) == ["v5e", "v6e", "v5e:2x2"]
+    assert targets_of(None) is None
+    refused(cli("lint", "-", "--target", ",", stdin=DOUBLE.encode()), "no target is given")

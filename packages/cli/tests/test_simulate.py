@@ -1,0 +1,104 @@
+"""`mosaic-tpu simulate`: a planted race is found, and what is sound is not blamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .cli_kit import DOUBLE, RACE, cli, refused, same_shape, same_text
+
+
+@pytest.fixture(autouse=True)
+def files(alone: None) -> None:
+    Path("race.mlir").write_text(RACE)
+    Path("double.mlir").write_text(DOUBLE)
+
+
+def test_a_planted_race_is_exit_code_1_and_named_with_its_line() -> None:
+    said = cli("simulate", "race.mlir")
+    assert (said.code, said.err) == (1, "")
+    assert "ReadBeforeWaitError" in said.out and "at: kernel.py:10" in said.out
+    same_text("simulate-race", said)
+
+
+def test_the_line_of_source_is_shown_where_the_file_is_here() -> None:
+    Path("kernel.py").write_text("\n" * 9 + "y[...] = tile[...] * 2.0\n")
+    assert "y[...] = tile[...] * 2.0" in cli("simulate", "race.mlir").out
+
+
+def test_a_race_as_json() -> None:
+    said = cli("simulate", "race.mlir", "--json")
+    assert (said.code, said.json["hazards"]) == (1, 1)
+    (hazard,) = said.json["runs"][0]["hazards"]
+    assert (hazard["kind"], hazard["location"], hazard["op"]) == ("ReadBeforeWaitError", "kernel.py:10", "vector.load")
+    same_shape("simulate", said)
+
+
+def test_without_checks_nothing_is_found() -> None:
+    said = cli("simulate", "race.mlir", "--no-checks")
+    assert said.code == 0
+    assert "not looked for" in said.out
+
+
+def test_a_sound_module_is_exit_code_0() -> None:
+    said = cli("simulate", "-", stdin=DOUBLE.encode())
+    assert said.code == 0
+    same_text("simulate-double", said)
+
+
+def test_several_seeds_are_a_table() -> None:
+    said = cli("simulate", "race.mlir", "--seed", "4", "--seeds", "3")
+    assert said.code == 1
+    same_text("simulate-seeds", said)
+    assert [run["seed"] for run in cli("simulate", "double.mlir", "--seeds", "2", "--json").json["runs"]] == [0, 1]
+
+
+def test_a_kernel_of_the_zoo_gets_a_valid_call() -> None:
+    said = cli("simulate", "ragged_paged_attention", "--dma", "wait", "--json")
+    assert (said.code, said.json["hazards"]) == (0, 0)
+    assert {given["from"] for given in said.json["inputs"]} == {"generated"}
+
+
+def test_a_program_gets_arrays_of_its_main() -> None:
+    program = cli("zoo", "emit", "matmul", "--set", "m=512", "--set", "n=512", "--set", "k=512", "--form", "stablehlo")
+    said = cli("simulate", "-", "--json", stdin=program.data)
+    assert (said.code, [given["array"] for given in said.json["inputs"]]) == (0, ["bfloat16[512, 512]"] * 2)
+
+
+def test_arrays_come_from_files_and_go_to_one() -> None:
+    x = np.arange(1024, dtype=np.float32).reshape(8, 128)
+    np.save("x.npy", x)
+    said = cli("simulate", "double.mlir", "--input", "x.npy", "-o", "y.npz")
+    assert said.code == 0, said.err
+    with np.load("y.npz") as found:
+        np.testing.assert_array_equal(found["arr_0"], 2 * x)
+
+
+def test_a_seed_decides_the_arrays() -> None:
+    def result(seed: str) -> bytes:
+        cli("simulate", "double.mlir", "--seed", seed, "-o", "y.npz")
+        with np.load("y.npz") as found:
+            return found["arr_0"].tobytes()
+
+    assert result("1") == result("1") != result("2")
+
+
+def test_arrays_that_are_none_are_wrong_usage() -> None:
+    Path("noise.npy").write_bytes(b"noise")
+    refused(cli("simulate", "double.mlir", "--input", "noise.npy"), "noise.npy holds no arrays")
+    refused(cli("simulate", "double.mlir", "--input", "no.npy"), "cannot read no.npy")
+    refused(cli("simulate", "double.mlir", "--seeds", "0"), "--seeds is 0")
+    refused(cli("simulate", "double.mlir", "--dma", "never"), "--dma")
+    refused(cli("simulate", "double.mlir", "-o", "no/such.npz"), "cannot write no/such.npz")
+    refused(cli("simulate", "no.mlir"), "there is no file no.mlir")
+
+
+def test_arrays_that_do_not_fit_are_a_failure() -> None:
+    np.save("x.npy", np.zeros((4, 4), np.float32))
+    refused(cli("simulate", "double.mlir", "--input", "x.npy"), code=1)
+
+
+def test_damaged_bytes_are_a_failure() -> None:
+    refused(cli("simulate", "-", stdin=b"ML\xefR" + bytes(40)), code=1)

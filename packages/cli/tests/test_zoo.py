@@ -1,0 +1,197 @@
+"""`mosaic-tpu zoo`: what it says, in both forms, and what it refuses."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from mosaic_tpu.zoo import KERNELS
+
+from .cli_kit import SMALL, cli, refused, same_shape, same_text
+
+# --- list ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_kernels_are_listed() -> None:
+    said = cli("zoo", "list")
+    assert (said.code, said.err) == (0, "")
+    same_text("zoo-list", said)
+
+
+def test_the_list_as_json() -> None:
+    said = cli("zoo", "list", "--json")
+    assert (said.code, said.err) == (0, "")
+    assert [kernel["name"] for kernel in said.json["kernels"]] == list(KERNELS)
+    same_shape("zoo-list", said)
+
+
+def test_a_tag_chooses() -> None:
+    assert [k["name"] for k in cli("zoo", "list", "--tag", "serving", "--json").json["kernels"]] == [
+        "ragged_paged_attention"
+    ]
+    assert cli("zoo", "list", "--tag", "nothing", "--json").json["kernels"] == []
+
+
+# --- show ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_is_shown(name: str) -> None:
+    said = cli("zoo", "show", name)
+    assert (said.code, said.err) == (0, "")
+    same_text(f"zoo-show-{name}", said)
+
+
+def test_a_kernel_as_json() -> None:
+    said = cli("zoo", "show", "matmul:llama-3-8b-mlp", "--json")
+    assert said.json["inputs"][1] == {"name": "y", "dtype": "bf16", "shape": [4096, 14336]}
+    assert all(field["meaning"] for field in said.json["fields"])
+    same_shape("zoo-show", said)
+
+
+def test_a_changed_config_is_shown_beside_the_presets() -> None:
+    said = cli("zoo", "show", "matmul", "--set", "out_dtype=f32", "--json")
+    assert said.json["presets"]["this"]["out_dtype"] == "f32"
+    assert said.json["outputs"][0]["dtype"] == "f32"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["matmull"], ("no kernel 'matmull'", "did you mean 'matmul'?")),
+        (["nothing"], ("no kernel 'nothing'", "one of matmul, ")),
+        (["matmul:llama"], ("no preset 'llama'", "llama-3-8b-mlp")),
+        (["matmul", "--set", "m"], ("--set m sets nothing", "FIELD=VALUE")),
+        (["matmul", "--set", "x_dtyp=f32"], ("no field 'x_dtyp'", "did you mean 'x_dtype'?")),
+        (["matmul", "--set", "x_dtype=f99"], ("'f99', which is no element type", "bf16")),
+        (["no.toml"], ("cannot read no.toml", "an existing file")),
+        ([], ("KERNEL", "mosaic-tpu zoo show --help")),
+    ],
+)
+def test_what_is_no_kernel_is_wrong_usage(arguments: list[str], words: tuple[str, ...]) -> None:
+    refused(cli("zoo", "show", *arguments), *words)
+
+
+def test_a_config_that_the_kernel_refuses_is_a_failure() -> None:
+    refused(cli("zoo", "show", "matmul", "--set", "m=100"), "block_m=512 does not divide m=100", "pad m", code=1)
+
+
+# --- config files -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("small.toml", 'kernel = "matmul"\nm = 512\nx_dtype = "f32"\n'),
+        ("small.json", '{"kernel": "matmul", "m": 512, "x_dtype": "f32"}'),
+    ],
+)
+def test_a_file_says_a_config(name: str, text: str) -> None:
+    Path(name).write_text(text)
+    this = cli("zoo", "show", name, "--set", "n=1024", "--json").json["presets"]["this"]
+    assert (this["m"], this["n"], this["k"], this["x_dtype"], this["y_dtype"]) == (512, 1024, 2048, "f32", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("bad.json", '{"kernel": "matmul"', "is no JSON"),
+        ("bad.json", "[1]", "names no kernel"),
+        ("bad.json", '{"m": 512}', "names no kernel"),
+        ("bad.json", '{"kernel": "matmul", "preset": 3}', "names no kernel"),
+        ("bad.json", '{"kernel": "matmul", "mm": 512}', "no field 'mm'"),
+        ("bad.json", '{"kernel": "nothing"}', "no kernel 'nothing'"),
+        ("bad.toml", "kernel = ", "is no TOML"),
+        ("bad.toml", "\xff", "is no TOML"),
+    ],
+)
+def test_a_damaged_config_is_wrong_usage(name: str, text: str, words: str) -> None:
+    Path(name).write_text(text, encoding="latin-1")
+    refused(cli("zoo", "show", name), words)
+
+
+# --- emit ---------------------------------------------------------------------------------------------------------
+
+
+def test_text_is_emitted() -> None:
+    said = cli("zoo", "emit", "matmul")
+    assert said.out == KERNELS["matmul"].kernel.emit(KERNELS["matmul"].default)
+    assert "loc(" in cli("zoo", "emit", "matmul", "--locations", "--no-canonical").out
+
+
+def test_every_form_is_what_the_kernel_gives() -> None:
+    lowered = KERNELS["matmul"].kernel.lower(KERNELS["matmul"].default)
+    assert cli("zoo", "emit", "matmul", "--form", "bytes").data == lowered.body
+    assert cli("zoo", "emit", "matmul", "--form", "backend-config").out.rstrip("\n") == lowered.backend_config
+    assert cli("zoo", "emit", "matmul", "--form", "stablehlo").out.rstrip("\n") == lowered.stablehlo.rstrip("\n")
+
+
+@pytest.mark.parametrize("form", ["text", "bytes", "backend-config", "stablehlo"])
+def test_a_file_is_written_and_read_back(form: str) -> None:
+    said = cli("zoo", "emit", "matmul", "--form", form, "--no-canonical", "-o", "matmul.out", "--json")
+    assert (said.code, said.json["bytes"]) == (0, Path("matmul.out").stat().st_size)
+    same_shape("zoo-emit-file", said)
+    assert cli("ir", "diff", "matmul", "matmul.out").code == 0
+
+
+def test_canonical_text_is_what_is_compared_as_mlir() -> None:
+    cli("zoo", "emit", "matmul", "-o", "matmul.mlir")
+    assert cli("ir", "diff", "matmul", "matmul.mlir").code == 1
+    assert cli("ir", "diff", "matmul", "matmul.mlir", "--style", "mlir").code == 0
+
+
+def test_emitted_bytes_as_json() -> None:
+    said = cli("zoo", "emit", "matmul", "--form", "bytes", "--json")
+    assert base64.b64decode(said.json["base64"]).startswith(b"ML\xefR")
+    same_shape("zoo-emit", said)
+
+
+def test_bytes_are_not_for_a_terminal() -> None:
+    said = cli("zoo", "emit", "matmul", "--form", "bytes", terminal=True)
+    assert (said.code, said.data) == (2, b"")
+    assert "bytes are not for a terminal" in said.err and "-o FILE" in said.err
+
+
+def test_a_file_that_cannot_be_written_is_wrong_usage() -> None:
+    refused(cli("zoo", "emit", "matmul", "-o", "no/such/folder"), "cannot write no/such/folder")
+
+
+# --- run ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_runs_and_agrees_with_its_reference() -> None:
+    said = cli("zoo", "run", "matmul", *SMALL)
+    assert said.code == 0, said.out + said.err
+    same_text("zoo-run", said)
+
+
+@pytest.mark.parametrize("name", ["ragged_paged_attention", "gated_delta_net"])
+def test_every_kernel_runs(name: str) -> None:
+    said = cli("zoo", "run", name, "--json")
+    assert (said.code, said.json["good"]) == (0, True)
+    same_shape(f"zoo-run-{name}", said)
+
+
+def test_integers_are_exact() -> None:
+    types = [word for name in ("x", "y", "out") for word in ("--set", f"{name}_dtype=i8")]
+    (result,) = cli("zoo", "run", "matmul", *SMALL, *types, "--engine", "xla", "--json").json["results"]
+    assert (result["error"], result["tolerance"], result["agrees"]) == (0.0, 0.0, True)
+
+
+def test_a_result_that_is_off_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    info = KERNELS["matmul"]
+    reference = info.reference
+    parts = info._parts
+    wrong = type(parts)(parts.function, parts.kernel, lambda x, y: 1.1 * reference(x, y), parts.example)
+    monkeypatch.setitem(vars(info), "_parts", wrong)
+    said = cli("zoo", "run", "matmul", *SMALL)
+    assert said.code == 1
+    assert "DIFFERS" in said.out
+
+
+def test_a_config_of_json_is_plain() -> None:
+    config = cli("zoo", "run", "matmul", *SMALL, "--json").json["config"]
+    assert json.dumps(config) and config["x_dtype"] == "bf16"
