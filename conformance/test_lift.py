@@ -47,6 +47,7 @@ def test_a_kernel_comes_back(case: KernelCase, record: Record) -> None:
     assert all(same)
     assert not trip.generic
     assert not trip.again
+    assert trip.stable == trip.modules
     assert trip.idiomatic > 0.6 * trip.helped
 
 
@@ -58,6 +59,7 @@ def test_the_corpus_comes_back(theme: str, cases: list[corpus.Case], record: Rec
     record("lift round trip", **trip.row(source))
     assert different == []
     assert not trip.again
+    assert trip.stable == trip.modules
     assert set(trip.generic) <= set(GENERIC)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from conformance.harness import levels
-from mosaic_tpu.lift import build
+from mosaic_tpu.lift import build, lift
 from mosaic_tpu.lift._lift import lifted
 from mosaic_tpu.lift._source import given
 
@@ -36,6 +36,7 @@ class Trip:
     helped: int = 0
     idiomatic: int = 0
     again: int = 0
+    stable: int = 0
     generic: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, body: bytes) -> bool:
@@ -43,11 +44,12 @@ class Trip:
         self.modules += 1
         version, wanted = levels.ir_version(body), levels.stripped(body)
         plain, idiomatic = (lifted(given(body), style) for style in ("ops", "idioms"))
+        built = [build(found.text) for found in (plain, idiomatic)]
         same = all(
-            levels.stripped(build(found.text).serialize(ir_version=version, unzip=False).body) == wanted
-            for found in (plain, idiomatic)
+            levels.stripped(module.serialize(ir_version=version, unzip=False).body) == wanted for module in built
         )
         self.identical += same
+        self.stable += lift(built[0]) == plain.text and lift(built[1], style="idioms") == idiomatic.text
         self.helped += plain.helped
         self.idiomatic += idiomatic.idiomatic
         self.again += idiomatic.attempts > plain.attempts
@@ -64,6 +66,7 @@ class Trip:
             "ops by helpers": self.helped,
             "ops in idioms": self.idiomatic,
             "idioms refused": self.again,
+            "sources that come back": self.stable,
             "generic": self.generic.total(),
             "generic ops": " ".join(sorted(self.generic)) or "none",
         }

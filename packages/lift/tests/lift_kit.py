@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+import subprocess
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -76,6 +78,32 @@ def bytes_of(source: str, version: int | None = 15) -> bytes:
 def wanted(data: str | bytes, version: int | None = 15) -> bytes:
     """A module without locations, as MLIR itself writes it."""
     return stripped(data, version)
+
+
+_LINTED: Final = """
+line-length = 120
+lint.select = ["E", "W", "F", "I", "N", "UP", "B", "C4", "PIE", "RUF", "SIM", "RET", "PERF", "D"]
+lint.flake8-comprehensions.allow-dict-calls-with-keyword-arguments = true
+lint.pydocstyle.convention = "google"
+"""
+
+
+def objections(source: str) -> str:
+    """What ruff says against source, as linter and as formatter; it comes with the dependency group of tests."""
+    ruff = shutil.which("ruff")
+    assert ruff is not None, "ruff is not installed"
+    options = ["--isolated", *(o for line in _LINTED.split("\n") if line for o in ("--config", line)), "-"]
+    runs = [
+        subprocess.run([ruff, *how, *options], input=source, capture_output=True, text=True, check=False)
+        for how in (["check"], ["format", "--diff"])
+    ]
+    return "".join(r.stdout + r.stderr for r in runs if r.returncode)
+
+
+def nested(depth: int) -> str:
+    """A module of branches in each other."""
+    opened = "".join("scf.if %c {\n" for _ in range(depth))
+    return module("%c = arith.constant true", opened + "scf.yield\n} else { scf.yield }\n" * depth)
 
 
 def damaged(body: bytes, seed: int) -> bytes:

@@ -175,6 +175,39 @@ def test_ops_of_an_unknown_dialect_are_lifted_generically() -> None:
     assert bytes_of(source) == wanted(text)
 
 
+@pytest.mark.parametrize("version", [19, 20, 99])
+def test_a_newer_version_of_ops_that_jaxlib_knows(version: int) -> None:
+    """Text in no stable form that says it is in one."""
+    text = DOUBLE.replace("module @double", f"module @double attributes {{stable_mosaic.version = {version} : i64}}")
+    with pytest.raises(NewerVersionError, match=f"in version {version} of Mosaic's stable form, and jaxlib's newest"):
+        lift(text)
+    assert bytes_of(lift(text.replace(f"= {version} ", "= 14 ")), 14) == wanted(DOUBLE, 14)
+
+
+@pytest.mark.parametrize("version", [0, -3])
+def test_a_version_before_the_first_is_none(version: int) -> None:
+    text = DOUBLE.replace("module @double", f"module @double attributes {{stable_mosaic.version = {version} : i64}}")
+    with pytest.raises(SourceError, match=f"in version {version} of Mosaic's stable form, and the first is 1"):
+        lift(text)
+
+
+AFFINE = {
+    "a layout": module(arguments="%x: memref<8x128xf32, affine_map<(d0, d1) -> (d0 * 128 + d1)>>"),
+    "an attribute": module('"tpu.trace_stop"() {note = affine_map<(d0)[s0] -> (d0 + s0)>} : () -> ()'),
+    "a set": module('"tpu.trace_stop"() {note = affine_set<(d0) : (d0 - 4 >= 0)>} : () -> ()'),
+    "names of them in a string": module(
+        '"tpu.trace_stop"() {a = affine_map<() -> (0)>, b = affine_map<() -> (1)>, c = "#map, \\22#map1"} : () -> ()'
+    ),
+}
+
+
+@pytest.mark.parametrize("text", AFFINE.values(), ids=AFFINE)
+def test_affine_maps_are_written_out(text: str) -> None:
+    source = lift(text)
+    assert "affine_" in source
+    assert bytes_of(source) == wanted(text)
+
+
 # --- damaged bytes ---------------------------------------------------------------------------------------------------
 
 

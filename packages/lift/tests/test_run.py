@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
+import io
 import pkgutil
 import re
 import sys
@@ -76,8 +78,9 @@ def test_a_module_that_nobody_calls_has_its_body(text: str) -> None:
 
 
 def test_a_version_that_is_none_is_refused() -> None:
-    with pytest.raises(BuildError, match="IR_VERSION is 'new'"):
-        run(lift(DOUBLE).replace("IR_VERSION = 15", "IR_VERSION = 'new'"))
+    for function in (run, build):
+        with pytest.raises(BuildError, match="IR_VERSION is 'new'"):
+            function(lift(DOUBLE).replace("IR_VERSION = 15", "IR_VERSION = 'new'"))
     assert wanted(run(lift(DOUBLE).replace("IR_VERSION = 15", "IR_VERSION = None")).body) != wanted(DOUBLE)
 
 
@@ -88,6 +91,76 @@ def test_without_the_kernel_package_run_says_so(monkeypatch: pytest.MonkeyPatch)
         run(lift(DOUBLE))
     assert "pip install mosaic-tpu-kernel" in str(raised.value)
     assert isinstance(build(lift(DOUBLE)), MosaicModule)
+
+
+# --- what lifted source builds, lifted -------------------------------------------------------------------------------
+
+
+def on_one_core(x: Any) -> Any:
+    """A kernel of a mesh: windows with affine maps."""
+    mesh = pltpu.TensorCoreMesh(axis_name="core", num_cores=1)
+    source, target = (jax.new_ref(v, memory_space=pltpu.VMEM) for v in (x, jnp.zeros_like(x)))
+
+    def kernel(source_ref: Any, target_ref: Any) -> None:
+        target_ref[...] = source_ref[...] * 2.0
+
+    pl.kernel(kernel, mesh=mesh)(source, target)
+    return jax.freeze(target)
+
+
+def of_names(x: Any) -> Any:
+    """Names that are taken in Python, or that lifted source itself has."""
+
+    def kernel(a: Any, b: Any, deeper: Any, lambda_: Any, arg4: Any, o_ref: Any) -> None:
+        o_ref[...] = a[...] + b[...] * deeper[...] - lambda_[...] / arg4[...]
+
+    return pl.pallas_call(kernel, out_shape=TILE)(x, x, x, x, x)
+
+
+def by_rows(x: Any) -> Any:
+    """Blocks of arrays that are larger, by an index map with ops in it."""
+    block = pl.BlockSpec((8, 128), lambda i, j: ((i + 3) % 4, j))
+    whole = jax.ShapeDtypeStruct((64, 512), jnp.float32)
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] + 1.0
+
+    return pl.pallas_call(kernel, grid=(8, 4), in_specs=[block], out_specs=block, out_shape=whole)(x)
+
+
+PROGRAMS = {
+    "on_one_core": lambda: lowered(on_one_core, TILE),
+    "of_names": lambda: lowered(of_names, TILE),
+    "by_rows": lambda: lowered(by_rows, jax.ShapeDtypeStruct((64, 512), "float32")),
+    "multiplied": lambda: lowered(multiplied(), SQUARE, SQUARE),
+    "text": lambda: DOUBLE,
+    "an older version": lambda: run(lift(DOUBLE).replace("IR_VERSION = 15", "IR_VERSION = 12")).body,
+    "the newest version": lambda: run(lift(DOUBLE).replace("IR_VERSION = 15", "IR_VERSION = None")).body,
+}
+
+
+@pytest.mark.parametrize("style", ["ops", "idioms"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_source_comes_back_from_what_it_builds(name: str, style: Any) -> None:
+    program = PROGRAMS[name]()
+    source = lift(program, style=style)
+    assert lift(build(source), style=style) == source
+    assert diff(program, build(source), style=style) == ""
+
+
+def test_names_are_those_that_the_edited_source_has() -> None:
+    source = lift(lowered(of_names, TILE))
+    edited = source.replace("deeper_", "scale")
+    assert edited != source
+    assert lift(build(edited)) == edited
+    assert "scale" in diff(build(source), build(edited))
+
+
+def test_windows_of_another_form_keep_the_arguments_declared() -> None:
+    source = lift(lowered(on_one_core, TILE), style="idioms")
+    assert "window_params=False" in source
+    assert "affine_map<(d0) -> (0, 0)>" in source
+    assert "a.input_1[...] = times" in source
 
 
 # --- diff ------------------------------------------------------------------------------------------------------------
@@ -125,6 +198,24 @@ def test_a_difference_of_programs() -> None:
         for body in (lambda x, o: o.__setitem__(..., x[...] + 1), lambda x, o: o.__setitem__(..., x[...] + 2))
     )
     assert [line.strip() for line in changes(diff(first, second))] != []
+
+
+def test_a_version_that_jaxlib_does_not_know_is_refused_where_it_stands() -> None:
+    source = lift(DOUBLE)
+    line = source.splitlines().index("IR_VERSION = 15") + 1
+    for version in ("0", "-1", "True", "99", str(1 << 40)):
+        with pytest.raises(BuildError, match=f"IR_VERSION is {version}") as raised:
+            run(source.replace("IR_VERSION = 15", f"IR_VERSION = {version}"))
+        assert raised.value.location == f"<lifted>:{line}"
+        assert "None for its newest" in str(raised.value)
+    assert run(source.replace("IR_VERSION = 15", "IR_VERSION = 14")).ir_version == 14
+
+
+def test_run_runs_the_source_once() -> None:
+    source = lift(DOUBLE).replace("    a = b", '    print("built")\n    a = b')
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert run(source).stablehlo
+    assert said.getvalue() == "built\n"
 
 
 # --- documentation ---------------------------------------------------------------------------------------------------

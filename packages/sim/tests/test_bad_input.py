@@ -399,3 +399,13 @@ def test_errors_survive_pickling_and_say_what_to_do() -> None:
     assert isinstance(again, errors.InputError)
     assert "hint: " in str(again)
     json.dumps(str(again))
+
+
+@pytest.mark.parametrize("alias", ["affine_map<(d0) -> (d0, 0)>", "affine_set<(d0) : (d0 - 2 >= 0, d0 - 4 == 0)>"])
+def test_attributes_that_have_an_alias_and_signs_for_brackets(alias: str) -> None:
+    text = f"#it = {alias}\n" + COPY.replace(
+        "  return\n", '  "tpu.trace_stop"() {a = #it, b = "c"} : () -> ()\n  return\n'
+    )
+    module = read(text)
+    (stop,) = (op for op in module.operations if op.name == "tpu.trace_stop")
+    assert stop.attributes.raw == {"a": alias, "b": '"c"'}

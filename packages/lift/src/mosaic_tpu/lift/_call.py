@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from mosaic_tpu.builder import Builder, MosaicModule, Role
-from mosaic_tpu.lift._run import built, function_of
+from mosaic_tpu.builder import Builder, MosaicModule, Role, SerializedModule
+from mosaic_tpu.builder.errors import MosaicError
+from mosaic_tpu.lift._run import built, function_of, no_version, version_of
 from mosaic_tpu.lift.errors import BuildError, MissingKernelPackageError
 
 if TYPE_CHECKING:
@@ -51,19 +52,22 @@ def run(source: str, *, extras: CallExtras | None = None) -> LoweredKernel:
             raise
         raise MissingKernelPackageError("mosaic-tpu-kernel is not installed", op="run") from None
     function, names = function_of(source)
-    name, version = names["NAME"], names.get("IR_VERSION")
-    if version is not None and type(version) is not int:
-        raise BuildError(f"IR_VERSION is {version!r}", op="run", hint="an int, or None for the newest")
+    name, version = names["NAME"], version_of(source, names)
     module = built(function, name)
-    knobs = _knobs(package, module, version, extras)
+    try:
+        made = module.serialize(ir_version=version)
+    except MosaicError as error:
+        raise no_version(source, version, error.summary, "run") from None
+    barrier = package.CallExtras(collective_id=0) if made.has_custom_barrier else package.CallExtras()
+    knobs = barrier if extras is None else extras
     inputs, outputs = _operands(module)
     if outputs:
         try:
-            made = _kernel(name, function, version, inputs, outputs)
-            return made.lower(Source(source), extras=knobs)
+            kernel = _kernel(name, function, module, version, inputs, outputs)
+            return kernel.lower(Source(source), extras=knobs)
         except (package.KernelDefinitionError, package.ConfigError, NotImplementedError):
             pass  # the last for a SparseCore
-    return _bare(package, name, module, version, knobs)
+    return _bare(package, name, module, made, knobs)
 
 
 def _operands(module: MosaicModule) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -76,49 +80,57 @@ def _operands(module: MosaicModule) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (*bounds, *(a.name for a in given)), tuple(a.name for a in signature.with_role(Role.OUTPUT))
 
 
-def _knobs(package: Any, module: MosaicModule, version: int | None, extras: CallExtras | None) -> CallExtras:
-    if extras is not None:
-        return extras
-    barrier = module.serialize(ir_version=version).has_custom_barrier
-    return package.CallExtras(collective_id=0) if barrier else package.CallExtras()
-
-
 def _kernel(
-    name: str, function: Any, version: int | None, inputs: tuple[str, ...], outputs: tuple[str, ...]
+    name: str,
+    function: Any,
+    module: MosaicModule,
+    version: int | None,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
 ) -> Kernel[Source]:
     from mosaic_tpu.kernel import Kernel
-    from mosaic_tpu.kernel._build import Built, Target
-
-    class Lifted(Kernel[Source]):
-        """A kernel that is written in one version, wherever it is called."""
-
-        def build(self, cfg: Source, target: Target) -> Built:
-            return super().build(cfg, Target(version, target.unzip))
+    from mosaic_tpu.kernel._build import Built, Target, check_core, operands_of
 
     def body(b: Builder, cfg: Source) -> None:
         function(b)
 
+    check_core(name, module)
+    operands = operands_of(name, body, module, inputs, outputs)
+    arguments, bounds = module.signature.arguments, (module.signature.grid or ()).count(None)
+    first = next(number for number, a in enumerate(arguments) if a.role is Role.OUTPUT)
+
+    class Lifted(Kernel[Source]):
+        """A kernel that is built, in one version wherever it is called."""
+
+        def build(self, cfg: Source, target: Target) -> Built:
+            found = self._built.get((cfg, Target(version, target.unzip)))
+            if found is None:
+                serialized = module.serialize(ir_version=version, unzip=target.unzip)
+                found = Built(*operands, serialized, tuple(a.name for a in arguments), first, bounds)
+                self._built.put((cfg, Target(version, target.unzip)), found)
+            return found
+
     return Lifted(name, Source, inputs=inputs, outputs=outputs, run=body)
 
 
-def _bare(package: Any, name: str, module: MosaicModule, version: int | None, extras: CallExtras) -> LoweredKernel:
+def _bare(package: Any, name: str, module: MosaicModule, made: SerializedModule, extras: CallExtras) -> LoweredKernel:
     """A body that no call is known of."""
     from mosaic_tpu.kernel.backend_config import backend_config
 
     def refuse() -> NoReturn:
         raise BuildError("no call of this module is known", op="run", hint="give the body to a call of your own")
 
-    made = module.serialize(ir_version=version)
+    signature: Any = module.signature
     return package.LoweredKernel(
         name=name,
         body=made.body,
-        ir_version=version,
+        ir_version=made.ir_version,
         debug_locations=made.debug_locations,
         backend_config=backend_config(
             made, extras, (), (), op=name, needs_hlo_passes=False, collective_id=extras.collective_id
         ),
         outputs=(),
         aliases={},
-        names=(),
+        names=() if signature is None else tuple(a.name for a in signature.arguments),
         _stablehlo=refuse,
     )

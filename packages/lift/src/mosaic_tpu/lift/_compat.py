@@ -5,6 +5,7 @@ name                             if it moves
 ===============================  ==========================================================================
 ``jaxlib.mlir.ir``               the MLIR Python bindings; any build of them with the same C API will do
 ``jaxlib.mlir.passmanager``      runs ``mosaic-serde`` and ``strip-debuginfo``; part of the same bindings
+``Traceback.raw_frames``         the code and the place in it of each frame; `sys._getframe` has them too
 ===============================  ==========================================================================
 """
 
@@ -12,13 +13,18 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
+from types import CodeType
 from typing import Any, Final
 
 from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 from mosaic_tpu.builder import MosaicModule
+from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP as DYNAMIC_FORI_IS_ONE_LOOP
 from mosaic_tpu.builder._compat import FORWARD_COMPATIBLE_IR_VERSION as FORWARD_COMPATIBLE_IR_VERSION
+from mosaic_tpu.builder._compat import MODULE_HAS_NAME as MODULE_HAS_NAME
+from mosaic_tpu.builder._compat import PALLAS_WAITS_WITH_WAIT_DMA as PALLAS_WAITS_WITH_WAIT_DMA
 from mosaic_tpu.sim.ir import names_of, new_context
 
 MLIRError: Final = ir.MLIRError
@@ -111,6 +117,39 @@ def _written(operation: Any) -> bytes:
     buffer = io.BytesIO()
     operation.write_bytecode(buffer, desired_version=0)
     return buffer.getvalue()
+
+
+type _Position = tuple[int | None, int | None, int | None, int | None]
+
+
+def locator(filename: str, context: Any) -> Callable[[Any], ir.Location]:
+    """From a traceback to the location of its innermost frame in a file, in time that does not depend on the file.
+
+    Python counts the lines of a function from its first one, each time that it is asked for one: of source with a
+    function of many lines that is most of the time. Here they are counted once.
+    """
+    #: By the id of the code, whose hash takes as long as it is; the code beside it keeps it alive.
+    known: dict[int, tuple[CodeType, list[_Position], dict[int, ir.Location]]] = {}
+
+    def locate(traceback: Any) -> ir.Location:
+        for code, at in zip(*traceback.raw_frames(), strict=True):
+            if code.co_filename != filename:
+                continue
+            if id(code) not in known:
+                known[id(code)] = code, [*code.co_positions()], {}
+            _, positions, made = known[id(code)]
+            if at not in made:
+                made[at] = _location(filename, code.co_qualname, positions[int(at) // 2], context)
+            return made[at]
+        return ir.Location.unknown(context)
+
+    return locate
+
+
+def _location(filename: str, function: str, position: _Position, context: Any) -> ir.Location:
+    line, last_line, column, last_column = (number or 0 for number in position)
+    place = ir.Location.file(filename, line, column, last_line, last_column, context=context)
+    return ir.Location.name(function, childLoc=place, context=context)
 
 
 class Registered:

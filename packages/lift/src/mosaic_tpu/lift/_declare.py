@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mosaic_tpu.lift._writer import Writer
 
 
-def declare(w: Writer, module: ir.Module, found: Declared, shapes: Sequence[tuple[int, ...]] | None) -> None:
+def declare(w: Writer, module: ir.Module, found: Declared, shapes: Sequence[tuple[int, ...] | None] | None) -> None:
     """``a = b.declare_args(…)``, after the index maps that are functions."""
     kernel = module.kernel
     names = _argument_names(module, found)

@@ -70,9 +70,12 @@ def declared(module: ir.Module, functions: Sequence[ir.Function], outputs: int |
         return None
     grid = None if bounds is None else tuple(None if g == ir.DYNAMIC else g for g in bounds)
     found = Declared(ids, [*roles, *["scratch"] * scratch], grid, semantics, None, {}, {}, 1)
-    if "window_params" in attributes and not _read_windows(found, module, functions, types, prefetch, operands):
-        return None
+    read = _read_windows(found, module, functions, types, prefetch, operands) if "window_params" in attributes else True
+    if not read:
+        found.windows, found.maps, found.covered = None, {}, 1
     found.overridden = _overridden(kernel, found)
+    if not read:
+        found.overridden["window_params"] = attributes.text("window_params")
     return found
 
 

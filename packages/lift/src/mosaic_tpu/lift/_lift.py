@@ -77,7 +77,7 @@ def lift(source: Any, *, style: Style = "ops", kernel: str | int | None = None) 
         <BLANKLINE>
     """
     if style not in _STYLES:
-        raise OptionError(f"there is no style {style!r}", op="lift")
+        raise OptionError(f"there is no style {style!r}", op="lift", hint='style="ops" or style="idioms"')
     return lifted(given(source, kernel), style).text
 
 

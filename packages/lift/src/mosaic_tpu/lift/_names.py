@@ -18,6 +18,8 @@ from mosaic_tpu import builder
 RESERVED: Final = frozenset(
     (*dir(builtins), *keyword.kwlist, *keyword.softkwlist, *builder.__all__, "a", "b", "math", "l")
 )
+#: What functions are called that hold blocks which stand too far in; no value is.
+APART: Final = "deeper"
 _LONGEST: Final = 40
 
 
@@ -27,7 +29,7 @@ def identifier(text: str, otherwise: str) -> str:
     plain = plain.strip("_")
     if not plain or plain[0].isdigit():
         plain = f"{otherwise}_{plain}".strip("_")[:_LONGEST]
-    return f"{plain}_" if plain in RESERVED else plain
+    return f"{plain}_" if plain in RESERVED or re.fullmatch(rf"{APART}(_\d+)?", plain) else plain
 
 
 class Namer:

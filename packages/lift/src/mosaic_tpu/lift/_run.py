@@ -10,11 +10,12 @@ from typing import Any, Final
 from mosaic_tpu import builder
 from mosaic_tpu.builder import Builder, MosaicModule
 from mosaic_tpu.builder.errors import MosaicError
+from mosaic_tpu.lift._compat import locator
 from mosaic_tpu.lift.errors import BuildError
 
 FILENAME: Final = "<lifted>"
 _MODULES: Final = {"mosaic_tpu.builder": builder, "math": math}
-#: Builtins that a kernel may use; lifted source needs `dict` alone.
+#: Builtins that a kernel may use: lifted source needs `dict` and `slice`, edited source perhaps others.
 _BUILTINS: Final = (
     "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "float", "int", "isinstance", "len", "list", "map",
     "max", "min", "pow", "print", "range", "reversed", "round", "set", "slice", "sorted", "str", "sum", "tuple", "zip",
@@ -55,7 +56,15 @@ def function_of(source: str) -> tuple[Any, dict[str, Any]]:
     return functions[0], found
 
 
-def build(source: str) -> MosaicModule:
+class BuiltModule(MosaicModule):
+    """The module of lifted source, which says in which version of Mosaic's stable form the lifted one was."""
+
+    def __init__(self, module: MosaicModule, ir_version: int | None) -> None:
+        super().__init__(module.module, module.name, module.signature, module._types)
+        self.ir_version = ir_version
+
+
+def build(source: str) -> BuiltModule:
     """Build the module of lifted source.
 
     The source is executed as Python, in a namespace of its own, where it can import nothing but the builder and
@@ -65,7 +74,9 @@ def build(source: str) -> MosaicModule:
         source: as `lift` returns it, edited or not.
 
     Returns:
-        What `Builder.finish` returns.
+        What `Builder.finish` returns, and ``ir_version``, the version that the source says. `lift` reads it, and the
+        names and arrays of the declared arguments, which are no part of the bytes: of what `lift` has written,
+        ``lift(build(source))`` is the source again.
 
     Raises:
         BuildError: the source does not run, or does not build a kernel.
@@ -76,14 +87,35 @@ def build(source: str) -> MosaicModule:
         'double'
     """
     run, names = function_of(source)
-    return built(run, names["NAME"])
+    return BuiltModule(built(run, names["NAME"]), version_of(source, names))
+
+
+def version_of(source: str, names: dict[str, Any]) -> int | None:
+    """What source says in ``IR_VERSION``.
+
+    Raises:
+        BuildError: that is no version.
+    """
+    version = names.get("IR_VERSION")
+    if version is None or (type(version) is int and 1 <= version < 1 << 31):
+        return version
+    raise no_version(source, version)
+
+
+def no_version(source: str, version: object, why: str = "", op: str = "build") -> BuildError:
+    """What is said of an ``IR_VERSION`` in which the module cannot be written."""
+    line = next((n for n, text in enumerate(source.splitlines(), 1) if text.startswith("IR_VERSION")), None)
+    where = None if line is None else f"{FILENAME}:{line}"
+    said = f"IR_VERSION is {version!r}{why and ': '}{why}"
+    return BuildError(said, op=op, location=where, hint="a version that jaxlib writes, or None for its newest")
 
 
 def built(run: Any, name: str, *, locations: bool = True) -> MosaicModule:
-    """The module that a lifted function builds; without locations in time that is linear in its lines."""
+    """The module that a lifted function builds."""
     try:
-        # Python counts a function's lines from its first one, for each op's location anew.
         b = Builder(name, locations=locations)
+        if locations:
+            b._locate = locator(FILENAME, b.context)
         run(b)
         return b.finish(anonymous=True)
     except Exception as error:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
+from mosaic_tpu.builder import MosaicModule, Role
 from mosaic_tpu.lift._compat import FORWARD_COMPATIBLE_IR_VERSION, MLIRError, stripped, unmarked
+from mosaic_tpu.lift._run import BuiltModule
 from mosaic_tpu.lift.errors import ChoiceError, LiftError, NewerVersionError, SourceError
 from mosaic_tpu.sim import ir
 from mosaic_tpu.sim.errors import InternalError, SimulationError
 
 _MAGIC: Final = b"ML\xefR"
 _OP: Final = "lift"
+_NEWEST: Final = re.compile(r"highest supported version is (\d+)")
+_DETAIL: Final = re.compile(r"error: (?:\S+:\d+:\d+: )?(.*)")
 
 
 @dataclass(frozen=True)
@@ -26,14 +31,14 @@ class Given:
         data: as it came: text or bytecode.
         version: of Mosaic's stable form; ``None`` for the newest.
         outputs: how many results the call has, if it is known.
-        shapes: of the call's arrays, scalar prefetch first, outputs last, if they are known.
+        shapes: of the call's arrays, scalar prefetch first, outputs last, those that are known.
     """
 
     module: ir.Module
     data: bytes | str = field(repr=False)
     version: int | None
     outputs: int | None = None
-    shapes: tuple[tuple[int, ...], ...] | None = None
+    shapes: tuple[tuple[int, ...] | None, ...] | None = None
 
 
 def given(source: Any, kernel: str | int | None = None) -> Given:
@@ -99,13 +104,15 @@ def _of_call(call: ir.KernelCall) -> Given:
     module = ir.module_of(call)
     dynamic = module.kernel.attributes.integers("iteration_bounds").count(ir.DYNAMIC)
     shapes = tuple(shape for shape, _ in (*call.inputs[dynamic:], *call.outputs))
-    return Given(module, call.body, _version(module), len(call.outputs), shapes)
+    return Given(module, call.body, _version(module, call.body), len(call.outputs), shapes)
 
 
 def _of_module(source: Any) -> Given:
     if isinstance(source, str):
         with contextlib.suppress(MLIRError):  # the reader says what is wrong
             source = unmarked(source)
+    if isinstance(source, MosaicModule):
+        return _of_built(source)
     module = ir.read(source)
     outputs = None
     if isinstance(source, str | bytes):
@@ -113,16 +120,32 @@ def _of_module(source: Any) -> Given:
     elif isinstance(getattr(source, "body", None), bytes):
         data, outputs = source.body, getattr(source, "outputs", None)
     else:
-        data = _bytecode(getattr(source, "module", source))
-    version = _version(module)
-    if version is None and isinstance(data, bytes | str):
-        version = _writable(data)
-    return Given(module, data, version, None if outputs is None else len(outputs))
+        data = _bytecode(source)
+    return Given(module, data, _version(module, data), None if outputs is None else len(outputs))
 
 
-def _version(module: ir.Module) -> int | None:
+def _of_built(source: MosaicModule) -> Given:
+    """What the builder made, which knows the names and arrays of the arguments; and lifted source its version."""
+    signature: Any = source.signature
+    module, data = ir.read(source), _bytecode(source.module)
+    version = source.ir_version if isinstance(source, BuiltModule) else _version(module, data)
+    if signature is None:
+        return Given(module, data, version)
+    names = tuple(argument.name for argument in signature.arguments)
+    outputs = signature.with_role(Role.OUTPUT)
+    arrays = (*signature.with_role(Role.SCALAR_PREFETCH), *signature.with_role(Role.INPUT), *outputs)
+    shapes = tuple(getattr(a.spec, "array_shape", None) for a in arrays)
+    return Given(replace(module, names=names), data, version, len(outputs), shapes)
+
+
+def _version(module: ir.Module, data: bytes | str) -> int | None:
     root = module.operations[0].attributes
-    return root.integer("stable_mosaic.version") if "stable_mosaic.version" in root else None
+    if "stable_mosaic.version" not in root:
+        return _writable(data)
+    version = root.integer("stable_mosaic.version")
+    if version < 1:
+        raise SourceError(f"the module is in version {version} of Mosaic's stable form, and the first is 1", op=_OP)
+    return version
 
 
 def _writable(data: bytes | str) -> int | None:
@@ -145,8 +168,13 @@ def wanted(given: Given) -> bytes:
     try:
         return stripped(given.data, given.version)
     except (MLIRError, ValueError) as error:
-        lines = str(error).strip().splitlines() or ["unknown reason"]
-        raise SourceError(f"the module cannot be written in a stable form: {lines[0]}", op=_OP) from None
+        said = str(error).strip()
+        if newest := _NEWEST.search(said):
+            summary = f"the module is in version {given.version} of Mosaic's stable form, and jaxlib's newest is "
+            raise NewerVersionError(summary + newest[1], op=_OP) from None
+        detail = _DETAIL.search(said)
+        why = detail[1] if detail else said.partition("\n")[0] or "unknown reason"
+        raise SourceError(f"the module cannot be written in a stable form: {why}", op=_OP) from None
 
 
 def _decoded(data: bytes) -> str:

@@ -9,10 +9,9 @@ from typing import Final
 
 from mosaic_tpu import builder
 from mosaic_tpu.builder import sanitize_name
-from mosaic_tpu.builder._compat import MODULE_HAS_NAME
 from mosaic_tpu.lift import rules as rules
 from mosaic_tpu.lift._code import WIDTH, Call, Names, Node, String, Text, lines, mapping, string_constant
-from mosaic_tpu.lift._compat import Registered
+from mosaic_tpu.lift._compat import MODULE_HAS_NAME, Registered
 from mosaic_tpu.lift._declare import declare
 from mosaic_tpu.lift._generic import attributes_code, types_code
 from mosaic_tpu.lift._kernel import declared
@@ -38,6 +37,7 @@ class Written:
         generic: ops in the generic form.
         matched: ops that idioms without regions emit.
         nested: those with regions that idioms emit.
+        spans: those that start a named scope.
     """
 
     text: str
@@ -46,17 +46,20 @@ class Written:
     generic: list[ir.Operation] = field(repr=False)
     matched: dict[ir.Operation, Match] = field(repr=False)
     nested: dict[ir.Operation, Nested] = field(repr=False)
+    spans: dict[ir.Operation, int] = field(repr=False)
 
     @property
     def idiomatic(self) -> int:
         """How many ops idioms emit."""
-        return len(self.matched) + sum(len(n.before) + 1 + len(n.after) for n in self.nested.values())
+        return len(self.matched) + 2 * len(self.spans) + sum(1 + len(n.claimed) for n in self.nested.values())
 
     def idiom_of(self, op: ir.Operation) -> object | None:
         """By what the idiom that emits an op is refused."""
         if op in self.matched:
             return self.matched[op].form.key
-        return next((o for o, n in self.nested.items() if op is o or op in (*n.before, *n.after)), None)
+        if op in self.spans:
+            return op
+        return next((o for o, n in self.nested.items() if op is o or op in n.claimed), None)
 
 
 def write(given: Given, choices: Choices, registered: Registered) -> Written:
@@ -74,12 +77,11 @@ def write(given: Given, choices: Choices, registered: Registered) -> Written:
         found = None
     name = module.name
     _module_attributes(w, root, name)
-    covered = 0
+    covered = 0 if found is None else found.covered
+    w.find_idioms([f.operation for number, f in enumerate(functions) if not 0 < number < covered])
     if found is not None:
-        covered = found.covered
         declare(w, module, found, given.shapes)
         body = functions[0].body.operations
-        w.find_idioms(functions[0].operation)
         w.block(body[:-1])
         w.helped += [body[-1], *(op for f in functions[:covered] for op in (f.operation,))]
         for function in functions[1:covered]:
@@ -90,7 +92,7 @@ def write(given: Given, choices: Choices, registered: Registered) -> Written:
         _generic_function(w, function, module.names if function.name == name else ())
     python_name = identifier(name, "kernel")
     head, ops = _assembled(w, given, name, python_name)
-    return Written(head, ops, w.helped, w.generic, w.matched, w.nested)
+    return Written(head, ops, w.helped, w.generic, w.matched, w.nested, w.spans)
 
 
 def _functions(root: ir.Operation) -> list[ir.Function]:

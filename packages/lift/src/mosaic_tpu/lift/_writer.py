@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from mosaic_tpu.lift._code import Items, Node, Operator, Shape, Text
+from mosaic_tpu.lift._code import Call, Items, Node, Operator, Shape, String, Text
 from mosaic_tpu.lift._compat import Registered
 from mosaic_tpu.lift._generic import generic_code
-from mosaic_tpu.lift._names import Namer
+from mosaic_tpu.lift._names import APART, Namer
 from mosaic_tpu.lift._numbers import Inlined
 from mosaic_tpu.lift._regions import REGIONS, RegionRule, generic_regions
 from mosaic_tpu.lift._registry import RULES, Rule, applies
 from mosaic_tpu.lift._types import Imported, all_known, dtype_of
-from mosaic_tpu.lift.errors import UnsupportedModuleError
-from mosaic_tpu.lift.idioms import Match, Nested, matches, nested
+from mosaic_tpu.lift.idioms import Match, Nested, matches, nested, spans
 from mosaic_tpu.sim import ir
 
-#: Python refuses more with blocks in each other.
-_DEEPEST: Final = 20
+#: A block that stands further in and has regions is a function of its own: Python refuses more than 20 with blocks in
+#: each other, and a line has no space left.
+_FURTHEST: Final = 4 * 12
 
 
 @dataclass
@@ -48,6 +50,25 @@ def signature(op: ir.Operation) -> object:
     """What ops have in common that a helper treats alike."""
     types = tuple(v.type for v in op.operands), tuple(v.type for v in op.results)
     return op.name, tuple(op.attributes.raw.items()), types
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A block that is written as a function.
+
+    Attributes:
+        name: of the function.
+        operations: what stands in it.
+        taken: values from outside, its parameters.
+        bases: what those are called.
+        returned: values that are used behind it.
+    """
+
+    name: str
+    operations: Sequence[ir.Operation]
+    taken: tuple[ir.Value, ...]
+    bases: tuple[str, ...]
+    returned: tuple[ir.Value, ...]
 
 
 @dataclass(slots=True)
@@ -91,12 +112,17 @@ class Writer:
         self.matched: dict[ir.Operation, Match] = {}
         #: Branches and loops that an idiom makes, with what it emits around them.
         self.nested: dict[ir.Operation, Nested] = {}
+        #: Spans of the profile that are named scopes, with how many ops each has.
+        self.spans: dict[ir.Operation, int] = {}
         self.indent = 4
         self._named: dict[ir.Value, str] = {}
         #: Of each function that is being written, the names of others that its end sets free; and whose each name is.
         self._functions: list[list[str]] = [[]]
         self._owner: dict[str, int] = {}
-        self._depth = 0
+        #: Whether a block is being written, and blocks in it that are functions which stand before its statements.
+        self._inside = False
+        self._apart: list[Apart] = []
+        self._written_apart = 0
         self._rules: dict[ir.Operation, Rule | None] = {}
 
     # --- statements ------------------------------------------------------------------------------------------------
@@ -141,6 +167,14 @@ class Writer:
             self.names.free(name)
         else:
             self._functions[-1].append(name)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Names from outside stay taken until what is written inside is done, for what is not in the module's order."""
+        self._functions.append([])
+        yield
+        for name in self._functions.pop():
+            self._free(name)
 
     # --- expressions -----------------------------------------------------------------------------------------------
 
@@ -189,28 +223,101 @@ class Writer:
         return found if found is not None and self.typed(op) and all_known(op) and found.when(op) else None
 
     def block(self, operations: Sequence[ir.Operation]) -> None:
-        """The ops of a block."""
+        """The ops of a block; those of one that stands too far in are called, and written before."""
+        if self._inside and self.indent > _FURTHEST and any(op.regions for op in operations):
+            self._call_apart(operations)
+            return
+        outermost, self._inside = not self._inside, True
         self.inlined.plan(operations, self.slots_of)
-        for op in operations:
-            match = self.matched.get(op)
-            if match is not None:
-                if op is match.operations[-1]:
-                    self._idiom(match)
-            elif op not in self.inlined.skipped:
-                self.op(op)
-            else:
-                self.helped.append(op)
+        self._operations(operations, outermost=outermost)
+        self._inside = not outermost
 
-    def find_idioms(self, function: ir.Operation) -> None:
-        """Look for what idioms emit in a function."""
+    def _operations(self, operations: Sequence[ir.Operation], *, outermost: bool = False) -> None:
+        rest = iter(enumerate(operations))
+        for place, op in rest:
+            start = len(self.statements)
+            length = self.spans.get(op, 0) if self.indent <= _FURTHEST else 0
+            if length:
+                self._span(op, operations[place + 1 : place + length], operations[place + length])
+                collections.deque(itertools.islice(rest, length), maxlen=0)
+            else:
+                self._operation(op)
+            if outermost and self._apart:
+                self._write_apart(start)
+
+    def _span(self, op: ir.Operation, inside: Sequence[ir.Operation], stop: ir.Operation) -> None:
+        with self.opened(Call("b.pallas.named_scope", String(op.attributes.string("message"))), spare="scope", op=op):
+            self._operations(inside)
+        self.helped += [op, stop]
+
+    def _operation(self, op: ir.Operation) -> None:
+        match = self.matched.get(op)
+        if match is not None:
+            if op is match.operations[-1]:
+                self._idiom(match)
+        elif op not in self.inlined.skipped:
+            self.op(op)
+        else:
+            self.helped.append(op)
+
+    def find_idioms(self, functions: Sequence[ir.Operation]) -> None:
+        """Look for what idioms emit in functions."""
         if not self.choices.idioms or self.choices.everything:
             return
-        blocks = [block.operations for op in function.walk() for block in op.regions]
+        blocks = [block.operations for function in functions for op in function.walk() for block in op.regions]
         refused = self.choices.refused
         self.nested = {op: n for op, n in nested(blocks).items() if op not in refused and all_known(op)}
-        claimed = {op for found in self.nested.values() for op in (*found.before, *found.after)}
+        claimed = {op for found in self.nested.values() for op in found.claimed}
         self.inlined.skipped |= claimed
         self.matched = matches(blocks, frozenset(refused), claimed)
+        self.spans = {op: n for op, n in spans(blocks).items() if op not in refused and op not in self.matched}
+
+    # --- blocks that are functions -----------------------------------------------------------------------------------
+
+    def _call_apart(self, operations: Sequence[ir.Operation]) -> None:
+        inside = [op for outer in operations for op in outer.walk()]
+        within = set(inside)
+        made = {v for op in inside for v in (*op.results, *(a for r in op.regions for a in r.arguments))}
+        free = dict.fromkeys(v for op in inside for v in op.operands if v not in made)
+        taken = tuple(v for v in free if self.code[v].isidentifier())
+        returned = tuple(v for op in operations for v in op.results if any(user not in within for user in v.users))
+        self._written_apart += 1
+        name = APART if self._written_apart == 1 else f"{APART}_{self._written_apart}"
+        self._apart.append(Apart(name, operations, taken, tuple(map(self.base, taken)), returned))
+        call = Call(name, *[self.use(v) for v in taken])
+        for value in taken:
+            if value.users[-1] in within and (outer := self._named.pop(value, None)) is not None:
+                self._free(outer)
+        self.line(self.targets(returned, ["result"] * len(returned)), call, op=operations[-1])
+
+    def _write_apart(self, start: int) -> None:
+        """The functions that the op of these statements calls, before them."""
+        of_op = self.statements[start:]
+        del self.statements[start:]
+        for apart in self._apart:  # which calls others, that are added here
+            self._write_function(apart)
+        self._apart.clear()
+        self.statements += of_op[1:] if of_op[0].is_empty else of_op
+
+    def _write_function(self, apart: Apart) -> None:
+        outer = self.names, self._named, self._owner, self._functions
+        codes = {v: self.code[v] for v in apart.taken}
+        self.names, self._named, self._owner, self._functions = Namer(), {}, {}, [[]]
+        op = apart.operations[-1]
+        with self.function(apart.name, apart.taken, apart.bases, op):
+            self.block(apart.operations)
+            self.returns(apart.returned, op)
+        self.names, self._named, self._owner, self._functions = outer
+        self.code.update(codes)
+
+    def returns(self, values: Sequence[ir.Value], op: ir.Operation) -> None:
+        """Return values; one that the last statement has named is returned as it is made."""
+        shown = [self.use(v).text for v in values]
+        last = self.statements[-1]
+        if len(shown) == 1 and last.indent == self.indent and last.before == f"{shown[0]} = ":
+            last.before = "return "
+        elif shown:
+            self.line(f"return {', '.join(shown)}", op=op)
 
     def _idiom(self, match: Match) -> None:
         values = [self.use(v) for v in match.values]
@@ -271,34 +378,24 @@ class Writer:
             spare: a name for the object, where the line does not hold it.
             op: whose region it is.
         """
-        if self._depth == _DEEPEST:
-            raise UnsupportedModuleError(
-                f"more than {_DEEPEST} with blocks would stand in each other",
-                op=None if op is None else op.name,
-                hint="nest fewer loops and branches",
-            )
         header = Statement(self.indent, "with ", node, f" as {target}:" if target else ":", op, spare)
         self.statements.append(header)
-        self._depth += 1
         with self._indented(op):
             yield
-        self._depth -= 1
 
     @contextmanager
     def function(
         self, name: str, arguments: Sequence[ir.Value], bases: Sequence[str], op: ir.Operation
     ) -> Generator[None]:
         """A function in the kernel; its body is written inside of this one's."""
-        outer, self._depth = self._depth, 0
         self._functions.append([])
         names = [self.name(v, base) if v.users else "_" for v, base in zip(arguments, bases, strict=True)]
         self._space()
         unused = iter(range(1, len(names) + 1))
         shown = [f"_{next(unused)}" if n == "_" and names.count("_") > 1 else n for n in names]
-        self.line(f"def {name}({', '.join(shown)}):", op=op)
+        self.line("def ", Call(name, *map(Text, shown)), ":", op)
         with self._indented(op):
             yield
-        self._depth = outer
         self._space()
         for free in self._functions.pop():
             self._free(free)

@@ -51,7 +51,7 @@ class NotExactError(LiftError, ValueError):
 class OptionError(LiftError, ValueError):
     """An option has a value outside its range."""
 
-    default_hint = 'lift(source, style="ops")'
+    default_hint = 'lift(source), or lift(source, style="idioms")'
 
 
 class BuildError(LiftError, RuntimeError):

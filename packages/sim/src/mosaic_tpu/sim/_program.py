@@ -13,7 +13,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -71,7 +71,7 @@ class KernelCall:
 
 
 @contextlib.contextmanager
-def _utf8() -> Iterator[None]:
+def _utf8() -> Generator[None]:
     """Jaxlib makes no `str` of a name or string that is no UTF-8; strings that nobody reads may hold anything."""
     try:
         yield

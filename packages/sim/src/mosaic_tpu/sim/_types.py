@@ -134,7 +134,7 @@ def _shaped(text: str) -> tuple[tuple[int, ...], str]:
 
 
 _OPEN: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|->|[()\[\]{}<>,]')
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|->|>=|[()\[\]{}<>,]')
 
 
 def split(text: str, separator: str = ",") -> list[str]:

@@ -17,5 +17,6 @@ from mosaic_tpu.lift.idioms._match import Match as Match
 from mosaic_tpu.lift.idioms._match import matches as matches
 from mosaic_tpu.lift.idioms._nested import Nested as Nested
 from mosaic_tpu.lift.idioms._nested import nested as nested
+from mosaic_tpu.lift.idioms._nested import spans as spans
 
-__all__ = ["Match", "Nested", "matches", "nested"]
+__all__ = ["Match", "Nested", "matches", "nested", "spans"]

@@ -69,6 +69,16 @@ class Types:
                         found.setdefault((type_.kind, type_.shape), {})[type_] = None
         self._found = {key: tuple(types) for key, types in found.items()}
 
+    def vectors(self, shape: tuple[int, ...]) -> tuple[ir.Type, ...]:
+        """Vectors of a shape."""
+        return self._found.get(("vector", shape), ())
+
+    def of_rank(self, rank: int) -> Iterator[ir.Type]:
+        """Vectors with so many dimensions."""
+        for (kind, shape), types in self._found.items():
+            if kind == "vector" and len(shape) == rank:
+                yield from types
+
     def of_shape(self, type_: ir.Type) -> tuple[ir.Type, ...]:
         """Those that differ from one in nothing but their elements, itself first."""
         others = self._found.get((type_.kind, type_.shape), ())

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP
 from mosaic_tpu.builder.ops.arith import CMPI
-from mosaic_tpu.lift._code import Call, Items, Node, Text
+from mosaic_tpu.lift._code import Call, Items, Node, Text, quoted
+from mosaic_tpu.lift._compat import DYNAMIC_FORI_IS_ONE_LOOP, PALLAS_WAITS_WITH_WAIT_DMA
 from mosaic_tpu.lift._numbers import scalar
 from mosaic_tpu.lift._regions import UNROLL, carried_bases
 from mosaic_tpu.lift._types import known, type_code
@@ -25,9 +25,11 @@ class Nested:
     Attributes:
         before: the ops that it emits before the one with the regions.
         after: those that it emits behind it.
+        inside: those that it emits in its regions, beside what a function of the kernel emits.
         write: writes all of them.
         values: what it takes, beside what a loop carries.
         how: its other arguments.
+        blocks: what functions of the kernel emit, where those are not the op's regions.
     """
 
     before: tuple[ir.Operation, ...]
@@ -35,6 +37,13 @@ class Nested:
     write: Callable[[Writer, ir.Operation, Nested], None] = field(repr=False)
     values: tuple[ir.Value | str, ...] = ()
     how: str = ""
+    inside: tuple[ir.Operation, ...] = ()
+    blocks: tuple[ir.Block, ...] = ()
+
+    @property
+    def claimed(self) -> tuple[ir.Operation, ...]:
+        """What is not written by itself."""
+        return (*self.before, *self.inside, *self.after)
 
 
 def nested(blocks: Iterable[Sequence[ir.Operation]]) -> dict[ir.Operation, Nested]:
@@ -42,10 +51,31 @@ def nested(blocks: Iterable[Sequence[ir.Operation]]) -> dict[ir.Operation, Neste
     found: dict[ir.Operation, Nested] = {}
     for block in blocks:
         for place, op in enumerate(block):
-            find = _FINDERS.get(op.name)
-            match = None if find is None else find(block, place)
-            if match is not None:
-                found[op] = match
+            for find in _FINDERS.get(op.name, ()):
+                if (match := find(block, place)) is not None:
+                    found[op] = match
+                    break
+    return found
+
+
+#: Of the spans that Pallas makes of named scopes.
+_LEVEL: Final = 10
+
+
+def spans(blocks: Iterable[Sequence[ir.Operation]]) -> dict[ir.Operation, int]:
+    """Spans of the profile that are named scopes: by what starts one, how many ops later the one that stops it is."""
+    found: dict[ir.Operation, int] = {}
+    for block in blocks:
+        started: list[int] = []
+        for place, op in enumerate(block):
+            if op.name == "tpu.trace_start":
+                started.append(place)
+            elif op.name == "tpu.trace_stop" and started:
+                before = started.pop()
+                start = block[before]
+                plain = set(start.attributes.raw) == {"level", "message"} and not op.attributes.raw
+                if plain and start.attributes.integer("level") == _LEVEL:
+                    found[start] = place - before
     return found
 
 
@@ -62,7 +92,7 @@ def _name(op: ir.Operation) -> str:
 
 
 def _released(w: Writer, op: ir.Operation, found: Nested) -> None:
-    for each in (*found.before, op, *found.after):
+    for each in (*found.before, op, *found.inside, *found.after):
         w.release(each)
 
 
@@ -80,20 +110,11 @@ def _function(
         last = block.operations[-1]
         w.helped.append(last)
         if result is not None:
-            _return(w, last.operands[result], last)
+            w.returns([last.operands[result]], last)
         elif last.operands:
             w.line("return ", w.uses(last.operands), op=last)
         w.release(last)
     return taken
-
-
-def _return(w: Writer, value: ir.Value, last: ir.Operation) -> None:
-    """Return a value; one that was named for nothing else is returned as it is made."""
-    made = w.statements[-1]
-    if value.users == [last] and made.indent == w.indent and made.before == f"{w.use(value).text} = ":
-        made.before = "return "
-    else:
-        w.line("return ", w.use(value), op=last)
 
 
 def _called(w: Writer, op: ir.Operation, node: Node, bases: Sequence[str], functions: Sequence[str]) -> None:
@@ -140,6 +161,62 @@ def _cond(w: Writer, op: ir.Operation, found: Nested) -> None:
     types = [Items("[", [type_code(r.type) for r in op.results], "]")] if op.results else []
     _released(w, op, found)
     node = Call("b.pallas.cond", condition, *map(Text, functions), *types)
+    _called(w, op, node, ["chosen"] * len(op.results), functions)
+
+
+# --- lax.switch ------------------------------------------------------------------------------------------------------
+
+_CLAMPED: Final = ["arith.constant", "arith.constant", "arith.maxsi", "arith.minsi", "arith.constant", "arith.cmpi"]
+_NEXT: Final = ["arith.constant", "arith.subi", "arith.constant", "arith.cmpi", "scf.if", "scf.yield"]
+
+
+def _switch(block: Sequence[ir.Operation], place: int) -> Nested | None:
+    """One branch in another: the index that is left is not 0, or that of the next branch is."""
+    before = tuple(block[max(0, place - 6) : place])
+    if [_name(op) for op in before] != _CLAMPED:
+        return None
+    first, last, most, least, *test = before
+    index, zero = most.operands
+    if scalar(first) != "0" or zero is not first.result or least.operands != (most.result, last.result):
+        return None
+    count = int(scalar(last) or 0) + 1
+    if count < 2 or not _alone(before, (1, 1, 1, 1 + (count > 2), 1, 1)):
+        return None
+    left, inside, blocks = least.result, list[ir.Operation](), list[ir.Block]()
+    branch = block[place]
+    while True:
+        if not _ends(branch, "scf.yield", "scf.yield") or branch.attributes.raw or not _is_not_0(test, left, branch):
+            return None
+        then, otherwise = branch.regions
+        blocks.append(otherwise)
+        if len(blocks) == count - 1:
+            return Nested(before, (), _switched, (index,), inside=tuple(inside), blocks=(*blocks, then))
+        step = then.operations
+        if [_name(op) for op in step] != _NEXT or step[4].results != step[5].operands:
+            return None
+        one, minus, *test, branch, _ = step
+        if scalar(one) != "1" or minus.operands != (left, one.result):
+            return None
+        if not _alone(step[:4], (1, 1 + (len(blocks) < count - 2), 1, 1)):
+            return None
+        left = minus.result
+        inside += step
+
+
+def _is_not_0(test: Sequence[ir.Operation], index: ir.Value, branch: ir.Operation) -> bool:
+    zero, compared = test
+    plain = scalar(zero) == "0" and compared.attributes.raw == {"predicate": f"{CMPI['ne']} : i64"}
+    return plain and compared.operands == (index, zero.result) and branch.operands == compared.results
+
+
+def _switched(w: Writer, op: ir.Operation, found: Nested) -> None:
+    index = _given(w, found.values[0])
+    with w.held():  # the last of the branches stands first in the module
+        functions = [_function(w, "branch", block, (), op) for block in found.blocks]
+    types = [Items("[", [type_code(r.type) for r in op.results], "]")] if op.results else []
+    _released(w, op, found)
+    w.helped += found.inside
+    node = Call("b.pallas.switch", index, Items("[", [Text(f) for f in functions], "]"), *types)
     _called(w, op, node, ["chosen"] * len(op.results), functions)
 
 
@@ -269,4 +346,55 @@ def _run_scoped(w: Writer, op: ir.Operation, found: Nested) -> None:
     w.helped.append(op.regions[0].operations[-1])
 
 
-_FINDERS: Final = {"scf.if": _branch, "scf.for": _loop, "scf.while": _while, "tpu.region": _scope}
+# --- a region of an idiom's own: pltpu.sync_copy, pl.debug_print of a vector -----------------------------------------
+
+
+def _statement(block: Sequence[ir.Operation], place: int) -> Nested | None:
+    op = block[place]
+    if not _ends(op, "tpu.yield") or op.attributes.raw or op.results or op.operands:
+        return None
+    inside = op.regions[0].operations
+    return _sync_copy(inside) or _printed(inside)
+
+
+def _sync_copy(inside: Sequence[ir.Operation]) -> Nested | None:
+    wait = "tpu.wait_dma" if PALLAS_WAITS_WITH_WAIT_DMA else "tpu.wait_dma2"
+    if [op.name for op in inside] != ["tpu.sem_alloc", "tpu.enqueue_dma", wait, "tpu.yield"]:
+        return None
+    allocated, start, wait_op, _ = inside
+    semaphore, segments = allocated.result, start.segments()
+    if [len(s) for s in segments] != [1, 0, 1, 1, 0, 0, 0] or segments[3] != (semaphore,) or semaphore.type.shape:
+        return None
+    source, target = segments[0][0], segments[2][0]
+    waited = (source, target, semaphore) if PALLAS_WAITS_WITH_WAIT_DMA else (semaphore, source, target)
+    if wait_op.operands != waited or source is semaphore or target is semaphore:
+        return None
+    return Nested((), (), _written, (source, target), "sync_copy", tuple(inside))
+
+
+def _printed(inside: Sequence[ir.Operation]) -> Nested | None:
+    names = ["memref.alloca", "arith.constant", "vector.store", "tpu.log_buffer", "tpu.yield"]
+    if [op.name for op in inside] != names:
+        return None
+    ref, zero, (value, *place) = inside[0].result, inside[1].result, inside[2].operands
+    if place != [ref, *[zero] * len(value.type.shape)] or inside[3].operands != (ref,) or scalar(inside[1]) != "0":
+        return None
+    text = inside[3].attributes.string("tag")
+    if "{" in text or "}" in text:
+        return None
+    return Nested((), (), _written, (quoted(text + "{}"), value), "debug_print", tuple(inside))
+
+
+def _written(w: Writer, op: ir.Operation, found: Nested) -> None:
+    """An idiom without functions."""
+    w.line("", Call(f"b.pallas.{found.how}", *[_given(w, v) for v in found.values]), op=op)
+    _released(w, op, found)
+    w.helped += found.inside
+
+
+_FINDERS: Final[dict[str, Sequence[Callable[[Sequence[ir.Operation], int], Nested | None]]]] = {
+    "scf.if": (_branch, _switch),
+    "scf.for": (_loop,),
+    "scf.while": (_while,),
+    "tpu.region": (_statement, _scope),
+}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from mosaic_tpu.lift._code import Call, Node, Text
 from mosaic_tpu.lift._numbers import scalar
@@ -24,12 +25,31 @@ def _three(refs: Sequence[ir.Value], end: str) -> Iterator[Form]:
                 yield _copy([source, target, semaphore], end)
 
 
-def _copy(parts: Sequence[Code], end: str) -> Form:
+def _remote(op: ir.Operation, ends: Sequence[str]) -> Iterator[Form]:
+    """``b.pallas.async_remote_copy(source, target, sent, received, device)``."""
+    segments = op.segments()
+    if [len(s) for s in segments] != [1, 1, 1, 1, 1, 0, 0]:
+        return
+    (source,), (sent,), (target,), (received,), (device,), *_ = segments
+    for refs in itertools.product(*[list(views(ref)) for ref in (source, target, sent, received)]):
+        for number in _numbers(device):
+            for end in ends:
+                yield _copy([*refs, number], end, "async_remote_copy")
+
+
+def _numbers(value: ir.Value) -> Iterator[Code]:
+    """A scalar: the number that a constant is, and itself."""
+    if (literal := scalar(value.definition)) is not None:
+        yield Code((), lambda xs: literal)
+    yield of_value(value.type)
+
+
+def _copy(parts: Sequence[Code], end: str, name: str = "async_copy") -> Form:
     cuts = [0, *itertools.accumulate(len(p.types) for p in parts)]
 
     def write(xs: Sequence[Text]) -> Node:
         shown = [Text(p.write(xs[a:b])) for p, a, b in zip(parts, cuts, cuts[1:], strict=False)]
-        call = Call("b.pallas.async_copy", *shown)
+        call = Call(f"b.pallas.{name}", *shown)
         call.close = f").{end}"
         return call
 
@@ -39,14 +59,16 @@ def _copy(parts: Sequence[Code], end: str) -> Form:
 @proposes("tpu.enqueue_dma")
 def _starts(op: ir.Operation, types: Types) -> Iterator[Form]:
     segments = op.segments()
+    priority = op.attributes.integer("priority") if "priority" in op.attributes else 0
+    how = f"start(priority={priority})" if priority else "start()"
+    yield from _remote(op, [how])
     if [len(s) for s in segments[:4]] == [1, 0, 1, 1] and not any(segments[4:]):
-        priority = op.attributes.integer("priority") if "priority" in op.attributes else 0
-        how = f"start(priority={priority})" if priority else "start()"
         yield from _three([segments[0][0], segments[2][0], segments[3][0]], how)
 
 
 @proposes("tpu.wait_dma", "tpu.wait_dma2")
 def _waits(op: ir.Operation, types: Types) -> Iterator[Form]:
+    yield from _remote(op, ["wait()", "wait_recv()" if op.attributes.boolean("wait_target") else "wait_send()"])
     refs = [v for v in op.operands if v.type.kind == "memref"]
     if len(refs) == 3 and len(op.operands) == 3:
         semaphores = [r for r in refs if "sem" in r.type.element]
@@ -55,22 +77,35 @@ def _waits(op: ir.Operation, types: Types) -> Iterator[Form]:
             yield from _three([*others, *semaphores], "wait()")
 
 
-@proposes("tpu.sem_signal", "tpu.sem_wait", "tpu.sem_read")
+_SEMAPHORES: Final = {
+    "tpu.sem_signal": "semaphore_signal",
+    "tpu.sem_wait": "semaphore_wait",
+    "tpu.sem_read": "semaphore_read",
+}
+
+
+@proposes(*_SEMAPHORES)
 def _semaphores(op: ir.Operation, types: Types) -> Iterator[Form]:
     ref, *more = op.operands
-    name = {"tpu.sem_signal": "semaphore_signal", "tpu.sem_wait": "semaphore_wait", "tpu.sem_read": "semaphore_read"}
-    if len(more) > 1:
+    where = op.segments()[2:] if op.name == "tpu.sem_signal" else []
+    names = [name for name, given in zip(("device_id", "core_index"), where, strict=False) if given]
+    if any(where[2:]):
         return
     for view in views(ref):
         if not more:
-            yield _read(view, name[op.name])
+            yield _read(view, _SEMAPHORES[op.name])
             continue
-        literal = scalar(more[0].definition)
-        if literal is not None:
-            shown = "" if literal == "1" else f", {literal}"
-            yield _statement(joined([view], lambda t, shown=shown: f"b.pallas.{name[op.name]}({t[0]}{shown})"))
-        parts = [view, of_value(more[0].type)]
-        yield _statement(joined(parts, lambda t: f"b.pallas.{name[op.name]}({', '.join(t)})"))
+        for numbers in itertools.product(*map(_numbers, more)):
+            yield _statement(joined([view, *numbers], _counted(_SEMAPHORES[op.name], names)))
+
+
+def _counted(name: str, keywords: Sequence[str]) -> Callable[[Sequence[str]], str]:
+    def write(texts: Sequence[str]) -> str:
+        ref, amount, *where = texts
+        shown = [ref, *([] if amount == "1" else [amount])]
+        return f"b.pallas.{name}({', '.join([*shown, *map('='.join, zip(keywords, where, strict=True))])})"
+
+    return write
 
 
 def _read(view: Code, name: str) -> Form:

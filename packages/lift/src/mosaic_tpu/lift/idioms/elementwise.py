@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from mosaic_tpu.lift._code import Call, Node, Operator, Text
 from mosaic_tpu.lift._types import dtype_code
 from mosaic_tpu.lift.idioms._form import Form, Part, Types, combined, origins, proposes
-from mosaic_tpu.lift.rules.arith import predicate_of
+from mosaic_tpu.lift.rules._names import called
+from mosaic_tpu.lift.rules.arith import RESULTS, predicate_of
 from mosaic_tpu.sim import ir
 
 
@@ -21,6 +22,7 @@ def _method(name: str) -> Callable[[Sequence[Text]], Node]:
     return lambda xs: Call(f"{xs[0].text}.{name}", *xs[1:])
 
 
+@cache
 def _call(name: str) -> Callable[[Sequence[Text]], Node]:
     return lambda xs: Call(f"b.pallas.{name}", *xs)
 
@@ -30,28 +32,24 @@ _SELECT: Final = _call("select")
 
 # --- two operands ----------------------------------------------------------------------------------------------------
 
-#: By the op: how it is written, and what its result is called.
+_FLOOR: Final = _operator("//")
+#: How ops are written; each proposes those that it stands in.
 _BINARY: Final = {
-    ("addi", "addf"): [(_operator("+"), "plus")],
-    ("subi", "subf"): [(_operator("-"), "minus")],
-    ("muli", "mulf"): [(_operator("*"), "times")],
-    ("divf",): [(_operator("/"), "ratio"), (_call("div"), "ratio")],
-    ("divsi",): [(_operator("//"), "ratio"), (_call("div"), "ratio"), (_call("cdiv"), "ratio")],
-    ("divui",): [(_operator("//"), "ratio"), (_call("div"), "ratio")],
-    ("remsi", "remui", "remf"): [
-        (_operator("//"), "ratio"),
-        (_operator("%"), "rest"),
-        (_call("rem"), "rest"),
-        (_call("fmod"), "rest"),
-    ],
-    ("andi",): [(_operator("&"), "both")],
-    ("ori",): [(_operator("|"), "either")],
-    ("xori",): [(_operator("^"), "differ")],
-    ("shli",): [(_operator("<<"), "shifted")],
-    ("shrsi",): [(_operator(">>"), "shifted"), (_call("shift_right_arithmetic"), "shifted")],
-    ("shrui",): [(_operator(">>"), "shifted"), (_call("shift_right_logical"), "shifted")],
-    ("minsi", "minui", "minimumf"): [(_call("minimum"), "least")],
-    ("maxsi", "maxui", "maximumf"): [(_call("maximum"), "most")],
+    ("addi", "addf"): [_operator("+")],
+    ("subi", "subf"): [_operator("-")],
+    ("muli", "mulf"): [_operator("*")],
+    ("divf",): [_operator("/"), _call("div")],
+    ("divsi",): [_FLOOR, _call("div"), _call("cdiv")],
+    ("divui",): [_FLOOR, _call("div")],
+    ("remsi", "remui", "remf"): [_FLOOR, _operator("%"), _call("rem"), _call("fmod")],
+    ("andi",): [_operator("&")],
+    ("ori",): [_operator("|")],
+    ("xori",): [_operator("^")],
+    ("shli",): [_operator("<<")],
+    ("shrsi",): [_operator(">>"), _call("shift_right_arithmetic")],
+    ("shrui",): [_operator(">>"), _call("shift_right_logical")],
+    ("minsi", "minui", "minimumf"): [_call("minimum")],
+    ("maxsi", "maxui", "maximumf"): [_call("maximum")],
 }
 #: By what a predicate ends in, behind what it says of signs and NaNs.
 _COMPARED: Final = {
@@ -84,18 +82,23 @@ def _comparisons(op: ir.Operation, types: Types) -> Iterator[Form]:
             yield combined((x, y), _COMPARED[ending], f"is_{ending}")
 
 
-_WAYS: Final = {f"arith.{name}": ways for names, ways in _BINARY.items() for name in names}
+#: With what results are called, as in style ``ops``.
+_WAYS: Final = {
+    f"arith.{name}": [(write, "ratio" if write is _FLOOR else RESULTS[f"arith.{name}"]) for write in ways]
+    for names, ways in _BINARY.items()
+    for name in names
+}
 proposes(*_WAYS)(_binary)
 
 
-_OF_TWO: Final = {"math.atan2": (_call("arctan2"), "angle"), "math.powf": (_call("power"), "power")}
+_OF_TWO: Final = {"math.atan2": "arctan2", "math.powf": "power"}
 
 
 @proposes(*_OF_TWO)
 def _functions_of_two(op: ir.Operation, types: Types) -> Iterator[Form]:
-    write, name = _OF_TWO[op.name]
+    name = _OF_TWO[op.name]
     for x, y in _operands(op):
-        yield combined((x, y), write, name)
+        yield combined((x, y), _call(name), called(name))
 
 
 @proposes("arith.select")
@@ -113,6 +116,23 @@ def _where(op: ir.Operation, types: Types) -> Iterator[Form]:
 def _unary_operators(op: ir.Operation, types: Types) -> Iterator[Form]:
     sign = "~" if op.name == "arith.xori" else "-"
     yield Form((op.results[0].type,), lambda xs: Text(f"{sign}{xs[0].text}"), "negated")
+
+
+#: `x ** n` that is tried: products alone.
+_POWERS: Final = range(3, 9)
+
+
+@proposes("arith.mulf", "arith.muli")
+def _powers(op: ir.Operation, types: Types) -> Iterator[Form]:
+    type_ = op.results[0].type
+    if op.operands[0] is op.operands[1]:
+        for n in _POWERS:
+            yield _power(type_, n)
+
+
+@lru_cache(maxsize=1000)
+def _power(type_: ir.Type, n: int) -> Form:
+    return Form((type_,), lambda xs: Call("b.pallas.integer_pow", *xs, Text(str(n))), "power")
 
 
 # --- casts -----------------------------------------------------------------------------------------------------------

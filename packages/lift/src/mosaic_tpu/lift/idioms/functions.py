@@ -11,6 +11,7 @@ from typing import Final
 from mosaic_tpu.builder import registry
 from mosaic_tpu.lift._code import Call, Node, Text
 from mosaic_tpu.lift.idioms._form import Form, Types, proposes
+from mosaic_tpu.lift.rules._names import called
 from mosaic_tpu.sim import ir
 
 #: What idioms of two arrays are written as otherwise: operators, products.
@@ -44,7 +45,8 @@ def _functions() -> dict[str, list[_Function]]:
         if "keepdims" in names or (len(arrays) == 2 and spec.group in _ELSEWHERE):
             continue
         for op in spec.emits:
-            if op not in _COMMON:
+            along = op == "vector.multi_reduction" and "axis" in names
+            if op not in _COMMON or along:
                 known = _Function(spec.name.removeprefix("pallas."), len(arrays), "axis" in names)
                 found.setdefault(op, []).append(known)
     return found
@@ -66,7 +68,7 @@ def _forms(op: str, type_: ir.Type) -> tuple[Form, ...]:
     for function in _FUNCTIONS[op]:
         # The last axis is the one that goes without saying.
         axes = [None, *range(rank - 1)] if function.along and rank else [None]
-        found += [Form((type_,) * function.arrays, _call(function, axis), function.name) for axis in axes]
+        found += [Form((type_,) * function.arrays, _call(function, axis), called(function.name)) for axis in axes]
     return tuple(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from mosaic_tpu.lift._code import Call, Items, Node, Shape, String, Text
@@ -72,10 +73,15 @@ def _clipped(op: ir.Operation, types: Types) -> Iterator[Form]:
             for least in origins(low):
                 for most in origins(limit):
                     yield combined((Part(x.type), least, most), _clip, "clipped")
+                    yield combined((least, Part(x.type), most), _clamp, "clipped")
 
 
 def _clip(xs: Sequence[Text]) -> Call:
     return Call("b.pallas.clip", *xs)
+
+
+def _clamp(xs: Sequence[Text]) -> Call:
+    return Call("b.pallas.clamp", *xs)
 
 
 # --- statements ------------------------------------------------------------------------------------------------------
@@ -94,6 +100,17 @@ def _traced(op: ir.Operation, types: Types) -> Iterator[Form]:
     label = String(op.attributes.string("label"))
     given = (op.operands[0].type,)
     yield Form(given, lambda xs: Call("b.pallas.trace_value", label, *xs), target=lambda xs: "")
+
+
+@proposes("tpu.log")
+def _printed(op: ir.Operation, types: Types) -> Iterator[Form]:
+    text, values = op.attributes.string("tag"), tuple(v.type for v in op.operands)
+    if op.attributes.boolean("formatted"):
+        before, *after = re.split(r"\$[suf]\d+", text)
+        # Behind the last place braces are doubled.
+        text = "{}".join([before, *after[:-1], after[-1].replace("{", "{{").replace("}", "}}")]) if after else before
+    shown = String(text)
+    yield Form(values, lambda xs: Call("b.pallas.debug_print", shown, *xs), target=lambda xs: "")
 
 
 @proposes("tpu.sem_barrier")

@@ -9,7 +9,11 @@ from typing import Final
 from mosaic_tpu.builder import registry
 from mosaic_tpu.lift._code import Call, Node, Shape, Text
 from mosaic_tpu.lift.idioms._form import Form, Types, proposes
+from mosaic_tpu.lift.rules._names import called
 from mosaic_tpu.sim import ir
+
+#: The ops that reduce.
+_REDUCING: Final = frozenset(("vector.multi_reduction", "tpu.reduce_index"))
 
 
 def _reductions() -> dict[str, list[str]]:
@@ -18,7 +22,9 @@ def _reductions() -> dict[str, list[str]]:
     for spec in registry().values():
         group, _, name = spec.name.rpartition(".")
         if group == "pallas" and {"x", "axis", "keepdims"} <= set(inspect.signature(spec.function).parameters):
-            for op in spec.emits:
+            # One that reduces in more than one step names none of them.
+            ops = spec.emits if _REDUCING.intersection(spec.emits) else _REDUCING
+            for op in ops:
                 found.setdefault(op, []).append(name)
     return found
 
@@ -35,7 +41,7 @@ def _reduction(op: ir.Operation, types: Types) -> Iterator[Form]:
                 continue
             for axis in _axes(op, type_):
                 for keepdims in (False, True):
-                    yield Form((type_,), _write(name, axis, keepdims), name)
+                    yield Form((type_,), _write(name, axis, keepdims), called(name))
 
 
 def _sources(source: ir.Value, types: Types) -> Iterator[ir.Type]:
@@ -66,5 +72,8 @@ def _axes(op: ir.Operation, type_: ir.Type) -> Iterator[Node | None]:
 
 
 def _write(name: str, axis: Node | None, keepdims: bool) -> Callable[[Sequence[Text]], Node]:
-    kept = Text("True") if keepdims else None
-    return lambda xs: Call(f"b.pallas.{name}", *xs, *([] if axis is None else [axis]), keepdims=kept)
+    how: dict[str, Node | None] = {"keepdims": Text("True") if keepdims else None}
+    second = list(inspect.signature(registry()[f"pallas.{name}"].function).parameters)[2]
+    if second != "axis":
+        return lambda xs: Call(f"b.pallas.{name}", *xs, axis=axis, **how)
+    return lambda xs: Call(f"b.pallas.{name}", *xs, *([] if axis is None else [axis]), **how)

@@ -130,9 +130,41 @@ def _iotas(op: ir.Operation, types: Types) -> Iterator[Form]:
     dtype, dimensions = dtype_code(target), op.attributes.integers("dimensions")
     count = Text(str(math.prod(target.shape)))
     yield Form((), lambda xs: Call("b.pallas.arange", count, dtype), "iota")
+    if len(target.shape) == 2:
+        yield from _diagonals(op, types)
     if len(dimensions) == 1:
+        (d,) = dimensions
+        plain = all(size == 1 for n, size in enumerate(target.shape) if n != d)
+        for source in types.of_rank(len(target.shape) - 1) if plain else ():
+            for out in types.vectors((*source.shape[:d], target.shape[d], *source.shape[d:])):
+                yield _one_hot(source, target.shape[d], dtype_code(out), d)
         along = Text(str(dimensions[0]))
         yield Form((), lambda xs: Call("b.pallas.broadcasted_iota", dtype, Shape(target.shape), along), "iota")
+
+
+def _one_hot(source: ir.Type, count: int, dtype: Node, axis: int) -> Form:
+    along = None if axis == len(source.shape) else Text(str(axis))
+    return Form(
+        (source,), lambda xs: Call("b.pallas.one_hot", *xs, Text(str(count)), dtype=dtype, axis=along), "one_hot"
+    )
+
+
+def _diagonals(op: ir.Operation, types: Types) -> Iterator[Form]:
+    """`eye` and `tri`, of the diagonal that is told by what is added to the rows."""
+    n, m = op.results[0].type.shape
+    sizes = [Text(str(n)), *([] if n == m else [Text(str(m))])]
+    moved = [literal for user in op.results[0].users for v in user.operands if (literal := _splat_of(v)) is not None]
+    for out in types.vectors(op.results[0].type.shape):
+        for k in dict.fromkeys((*moved, "0")):
+            how: dict[str, Node] = {"dtype": dtype_code(out)} if k == "0" else {"k": Text(k), "dtype": dtype_code(out)}
+            for name in ("eye", "tri"):
+                yield Form((), lambda xs, name=name, how=how: Call(f"b.pallas.{name}", *sizes, **how), name)
+
+
+def _splat_of(value: ir.Value) -> str | None:
+    """The number that a constant, or the broadcast of one, is."""
+    made = value.definition
+    return literal_of(made.operands[0] if made is not None and made.name == "vector.broadcast" else value)
 
 
 @proposes("tpu.concatenate")
@@ -143,7 +175,20 @@ def _joined(op: ir.Operation, types: Types) -> Iterator[Form]:
         rank = len(parts[0].shape)
         reps = Shape(tuple(len(parts) if d == op.attributes.integer("dimension") else 1 for d in range(rank)))
         yield Form(parts[:1], lambda xs: Call("b.pallas.tile", *xs, reps), "tiled")
+    yield from _rolled(op)
     yield Form(parts, lambda xs: Call("b.pallas.concatenate", Items("[", list(xs), "]"), axis), "joined")
+
+
+def _rolled(op: ir.Operation) -> Iterator[Form]:
+    """What ends an array stands before what it begins with."""
+    made = [v.definition for v in op.operands]
+    if len(made) != 2 or any(m is None or m.name != "vector.extract_strided_slice" for m in made):
+        return
+    tail, head = (m.operands[0] for m in made if m is not None)
+    if tail is head:
+        axis = op.attributes.integer("dimension")
+        shift = Text(str(op.operands[0].type.shape[axis]))
+        yield Form((tail.type,), lambda xs: Call("b.pallas.jnp_roll", *xs, shift, Text(str(axis))), 0)
 
 
 @proposes("tpu.transpose")

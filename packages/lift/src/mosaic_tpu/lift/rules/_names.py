@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mosaic_tpu.lift._registry import Naming
 from mosaic_tpu.sim import ir
@@ -11,6 +11,28 @@ if TYPE_CHECKING:
     from mosaic_tpu.lift._writer import Writer
 
 _LONGEST = 24
+
+#: What the result of a function is called, where it is not called as the function is.
+_CALLED: Final = {
+    "abs": "size",
+    "sin": "sine",
+    "cos": "cosine",
+    "tan": "tangent",
+    "round": "rounded",
+    "arctan2": "angle",
+    "atan2": "angle",
+    "sum": "total",
+    "prod": "product",
+    "max": "largest",
+    "min": "smallest",
+    "all": "are_all",
+    "any": "is_any",
+}
+
+
+def called(function: str) -> str:
+    """What the result of a function is called, in either style."""
+    return _CALLED.get(function, function)
 
 
 def like(number: int = 0, suffix: str = "") -> Naming:

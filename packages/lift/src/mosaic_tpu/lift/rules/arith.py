@@ -71,6 +71,10 @@ _FUNCTIONS: Final = {
     "maximumf": "most",
     "maxnumf": "most",
 }
+#: What results are called.
+RESULTS: Final = {name: called for name, (_, called) in _SIGNS.items()} | {
+    f"arith.{name}": called for name, called in _FUNCTIONS.items()
+}
 
 
 def _write_function(w: Writer, op: ir.Operation) -> Node:
@@ -106,7 +110,7 @@ def _sign(op: ir.Operation) -> str | None:
 
 def _named_after_predicate(w: Writer, op: ir.Operation) -> str:
     name = predicate_of(op)
-    return f"is_{name[1:] if len(name) == 3 and name[0] in 'suo' and name not in ('uno', 'ord', 'one') else name}"
+    return f"is_{name[1:] if len(name) == 3 and name[0] in 'suo' and name not in ('uno', 'ord') else name}"
 
 
 @rule(

@@ -11,7 +11,7 @@ from mosaic_tpu.sim import ir
 if TYPE_CHECKING:
     from mosaic_tpu.lift._writer import Writer
 
-#: The helper of each op, and what its result is called.
+#: The helper of each op, and what its result is called: as in style ``idioms``, where an idiom emits it alone.
 _FUNCTIONS: Final = {
     "exp": ("exp", "exp"),
     "exp2": ("math_exp2", "exp2"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mosaic_tpu.builder._compat import PALLAS_WAITS_WITH_WAIT_DMA
 from mosaic_tpu.lift._code import Call, Node, Shape, String, Text
+from mosaic_tpu.lift._compat import PALLAS_WAITS_WITH_WAIT_DMA
 from mosaic_tpu.lift._registry import rule
 from mosaic_tpu.sim import ir
 
