@@ -286,6 +286,15 @@ _case(
     t=scratch(f32, (28 * _MIB_ROWS, 128)),
     o=out(f32),
 )
+for _id, _of in (("one-after-the-other", "t[0:8]"), ("interleaved", "t[0:8]; o[8:16] = t[8:16] + x[0:8]")):
+    _case(
+        f"vmem-{_id}",
+        "VMEM",
+        f"t[...] = x[...]; o[0:8] = {_of}",
+        x=vmem(f32, (6 * _MIB_ROWS, 128)),
+        t=scratch(f32, (6 * _MIB_ROWS, 128)),
+        o=out(f32, (6 * _MIB_ROWS, 128)),
+    )
 for _mib in (12, 24, 40, 140):
     _rows = _mib * _MIB_ROWS
     _case(f"vmem-scratch-{_mib}", "VMEM", "o[...] = t[0:8]", t=scratch(f32, (_rows, 128)), o=out(f32))

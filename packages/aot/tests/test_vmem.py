@@ -10,6 +10,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from mosaic_tpu.aot import lint
 from mosaic_tpu.aot._vmem import vmem_need
 from mosaic_tpu.aot.errors import SourceError, TargetError
 from mosaic_tpu.aot.targets import TARGETS, find_target
@@ -47,6 +48,22 @@ def test_a_moving_block_has_two_buffers() -> None:
 
 def test_a_block_that_stays_has_one() -> None:
     assert [b.buffers for b in vmem_need(_program(rows=512, grid=1)).buffers] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "scratch", "severity"),
+    [
+        (1, 10, 0, "warning"),  # input and output are used one after the other, as the compiler may have it
+        (1, 17, 0, "error"),  # the input alone is too large
+        (1, 10, 17, "error"),  # the scratch array alone
+        (1, 10, 9, "warning"),
+        (2, 5, 0, "error"),  # two buffers each, all in use in every step
+    ],
+)
+def test_only_what_is_in_use_at_once_is_an_error(grid: int, block: int, scratch: int, severity: str) -> None:
+    rows = MIB // 512
+    program = _program(rows * block * grid, rows * block, grid, rows * scratch or 8)
+    assert [(f.rule, f.severity) for f in lint(program, target="v5e").findings] == [("vmem-limit", severity)]
 
 
 def test_lanes_are_padded_to_128() -> None:

@@ -9,11 +9,13 @@ index maps on v5e, v6e and tpu7x (conformance/test_lint_vmem.py prints both). Tw
 registers and large intermediate values, which the compiler adds (an 8 MiB matmul of one block spills 1.8 MiB on v5e),
 so the total is a lower bound; and operands that XLA itself puts into VMEM, in whole, because an op before the kernel
 makes them there: these need no window. On tpu7x XLA does that with arguments of the program too,
-where they fit beside the kernel.
+where they fit beside the kernel. A kernel of one step needs less than its total where its buffers are used one after
+the other, since the compiler then lays them over each other: `needed_at_once`.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +26,7 @@ from mosaic_tpu.aot.targets import LANES, TARGETS, Generation, Target, find_targ
 from mosaic_tpu.sim import ir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mosaic_tpu.aot._lint._subject import Subject
 
@@ -171,6 +173,18 @@ def need_of(subject: Subject) -> VmemNeed:
     return VmemNeed(subject.name, tuple(_buffers(subject)), subject.vmem_limit_bytes)
 
 
+def needed_at_once(subject: Subject, buffers: Sequence[VmemBuffer]) -> int:
+    """Bytes of those buffers that are certain to be in use at one time.
+
+    Of a grid of several steps all of them; of one step the inputs, copied before it, or the outputs, copied after it,
+    or one scratch array: the compiler orders the ops as it likes.
+    """
+    if math.prod(subject.layout.grid) != 1:
+        return sum(b.bytes for b in buffers)
+    windows = (sum(b.bytes for b in buffers if b.role == role) for role in ("input", "output"))
+    return max(*windows, *(b.bytes for b in buffers))
+
+
 def _buffers(subject: Subject) -> Iterator[VmemBuffer]:
     for argument in subject.layout.arguments:
         type_ = argument.type
@@ -197,10 +211,7 @@ def _count(subject: Subject, argument: ir.Argument) -> int:
         return 1
     if subject.array_of(argument) == window.bounds and not window.element:
         return 1
-    steps = 1
-    for bound in grid:
-        steps *= bound
-    if steps == 1:
+    if math.prod(grid) == 1:
         return 1
     return 1 if _is_constant(subject.module.functions[window.transform]) else 2
 

@@ -10,7 +10,7 @@ from mosaic_tpu.aot._lint._registry import Issue, rule
 from mosaic_tpu.aot._lint._subject import Subject
 from mosaic_tpu.aot._lint._tiling import rounded
 from mosaic_tpu.aot._text import size
-from mosaic_tpu.aot._vmem import VmemBuffer, need_of
+from mosaic_tpu.aot._vmem import VmemBuffer, need_of, needed_at_once
 from mosaic_tpu.aot.targets import LANES, Generation
 from mosaic_tpu.sim import ir
 
@@ -24,7 +24,8 @@ def vmem_limit(subject: Subject, generation: Generation) -> Iterator[Issue]:
 
     The limit is the call's, else the compiler's default, no more than the generation has; the need is that of
     `mosaic_tpu.aot._vmem`. It is a warning where XLA may put enough operands into VMEM in whole: arrays whose rows are
-    no multiple of 128 elements, and operands that ops of the program make; on tpu7x all that fit beside the kernel.
+    no multiple of 128 elements, and operands that ops of the program make; on tpu7x all that fit beside the kernel. So
+    it is where a kernel of one step uses its buffers one after the other.
     """
     need = need_of(subject)
     limit = need.limit(generation)
@@ -39,7 +40,8 @@ def vmem_limit(subject: Subject, generation: Generation) -> Iterator[Issue]:
             "warning",
         )
         return
-    certain = sum(b.bytes for b in need.buffers if not _may_be_placed(b, subject, generation, limit))
+    windows = [b for b in need.buffers if not _may_be_placed(b, subject, generation, limit)]
+    certain = needed_at_once(subject, windows)
     largest = max(need.buffers, key=lambda b: b.bytes)
     given = "vmem_limit_bytes" if subject.vmem_limit_bytes else "the default limit"
     yield Issue(
