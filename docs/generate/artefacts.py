@@ -118,12 +118,16 @@ def _write_svg(name: str, text: str) -> None:
 
 
 def smaller(svg: str) -> str:
-    """The same picture: whole pixels, and one step where several have the same height."""
-    svg = re.sub(r"(\d+\.\d+)(?=[VHZM \"])", lambda m: f"{float(m[1]):.0f}", svg)
-    before = ""
-    while before != svg:
-        before, svg = svg, re.sub(r"V(\d+)H\d+V\1H", r"V\1H", svg)
-    return svg
+    """The same picture: outlines in whole pixels, and one step where several have the same height."""
+
+    def outline(found: re.Match[str]) -> str:
+        path = re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.0f}", found[1])
+        before = ""
+        while before != path:
+            before, path = path, re.sub(r"V(\d+)H\d+V\1H", r"V\1H", path)
+        return f' d="{path}"'
+
+    return re.sub(r' d="([^"]*)"', outline, svg)
 
 
 # --- conformance -----------------------------------------------------------------------------------------------------

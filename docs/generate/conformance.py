@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from docs.generate.site import Site, artefact, code, table
+from docs.generate.site import Site, artefact, code, matrix, table
 from docs.generate.zoo import made
 from mosaic_tpu import sim
 from mosaic_tpu.builder import registry
@@ -87,7 +87,7 @@ def _ops(reports: Mapping[str, Any]) -> str:
                 without.append(code(op))
         parts.append(f"## {dialect}\n")
         if rows:
-            parts.append('<div class="matrix" markdown>\n\n' + table(("op", *columns), rows) + "\n\n</div>\n")
+            parts.append(matrix(("op", *columns), rows))
         if without:
             parts.append(f"In no pair, since Pallas emits them for no expression that is paired: {', '.join(without)}.\n")
     parts += [made(report, "nox -s conformance") for report in reports.values()]
@@ -110,7 +110,7 @@ def _kernels(reports: Mapping[str, Any]) -> str:
     parts = [
         "# Kernels and generations\n",
         "Every preset of the zoo, compiled by the real TPU compiler for one chip of each generation.\n",
-        '<div class="matrix" markdown>\n\n' + table(("kernel", "preset", *targets), body) + "\n\n</div>\n",
+        matrix(("kernel", "preset", *targets), body),
         made(newest, "nox -s conformance"),
         "## Against Pallas\n",
         "Configs of each kernel that Pallas was asked for, too: element types, shapes, heads, blocks, options.\n",
@@ -160,6 +160,6 @@ def _simulator() -> str:
             "# Simulator\n",
             f"What `mosaic_tpu.sim.coverage()` says: of {len(rows)} ops {counts}. `numpy` is the reference engine, which "
             "sees races; `xla` is the fast one.\n",
-            '<div class="matrix" markdown>\n\n' + table(("op", "numpy", "xla", "why not"), rows) + "\n\n</div>\n",
+            table(("op", "numpy", "xla", "why not"), rows) + "\n",
         ]
     )

@@ -40,6 +40,9 @@ class MlirLexer(RegexLexer):
     }  # fmt: skip
 
 
+__all__ = ["MlirLexer"]  # Pygments looks here
+
+
 def register() -> None:
     """Make ``mlir`` a language of code blocks."""
     _mapping.LEXERS["MlirLexer"] = (__name__, MlirLexer.name, tuple(MlirLexer.aliases), (), ())

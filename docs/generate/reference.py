@@ -119,15 +119,15 @@ def _index(groups: dict[str, list[OpSpec]]) -> str:
             "# Reference\n",
             f"{sum(map(len, groups.values()))} functions of the builder, made from the registry that its tests walk; "
             "and the public names of each package, from their docstrings.\n",
-            table(("", ""), [("[Builder](builder.md)", "Declares arguments, holds the ops, finishes the module."),
+            table(("page", "what it has"), [("[Builder](builder.md)", "Declares arguments, holds the ops, finishes the module."),
                              ("[Value](value.md)", "A scalar, vector or ref: operators and what can be asked of it."),
                              *packages,
                              ("[Errors](errors.md)", "Every error, with its hint.")]),
             "\n## Ops by dialect\n\nA method of the builder emits one MLIR op each.\n",
-            table(("dialect", "ops", ""), rows(DIALECTS, "ops", "")),
+            table(("dialect", "ops", "what they do"), rows(DIALECTS, "ops", "")),
             "\n## Idioms\n\n`b.pallas` holds what Pallas emits for an expression of jnp, lax, pl or pltpu, byte for byte. "
             "The [cheat-sheet](../cheat-sheet.md) has them beside Pallas.\n",
-            table(("theme", "idioms", ""), rows(THEMES, "idioms", "pallas.")),
+            table(("theme", "idioms", "what they do"), rows(THEMES, "idioms", "pallas.")),
         ]
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def _value_page() -> str:
     ]
     rows = [(left.replace("|", "&#124;").replace("`x &#124; y`", "<code>x &#124; y</code>"), right)
             for left, right in operators]  # fmt: skip
-    text = table(("operators", ""), rows)
+    text = table(("operators", "what they are"), rows)
     return f"# Value\n\n{text}\n\n{_identifier('mosaic_tpu.builder.Value')}"
 
 
@@ -182,7 +182,7 @@ def _group_page(title: str, about: str, specs: Sequence[OpSpec], prefix: str) ->
     rows = [
         (f"[`{prefix}{s.name}`](#{_anchor(s)})", ", ".join(map(code, s.emits)), _first_sentence(s)) for s in specs
     ]
-    parts.append(table(("", "emits", ""), rows) + "\n")
+    parts.append(table(("method", "emits", "what it does"), rows) + "\n")
     parts += [_op(spec, prefix) for spec in specs]
     return "\n".join(parts)
 

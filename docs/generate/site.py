@@ -85,6 +85,11 @@ def _cell(value: Any) -> str:
     return text.replace("\n", "<br>")
 
 
+def matrix(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A dense table whose cells do not break."""
+    return f'<div class="matrix" markdown>\n\n{table(head, rows)}\n\n</div>\n'
+
+
 def code(text: object) -> str:
     """Inline code, safe in a table."""
     shown = str(text)
@@ -111,7 +116,8 @@ def tabs(*entries: tuple[str, str]) -> str:
     return "\n".join(parts)
 
 
-def svg(text: str, caption: str) -> str:
+def svg(text: str, caption: str, *, narrow: bool = False) -> str:
     """A drawing inside the page, so that it takes the page's colours."""
     drawing = "".join(line.strip() for line in text.splitlines())
-    return f'<figure class="drawing" markdown="0">{drawing}<figcaption>{html.escape(caption)}</figcaption></figure>'
+    kind = "drawing narrow" if narrow else "drawing"
+    return f'<figure class="{kind}" markdown="0">{drawing}<figcaption>{html.escape(caption)}</figcaption></figure>'

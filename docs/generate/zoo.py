@@ -14,7 +14,7 @@ import griffe
 
 from conformance.cases.kernels import CASES
 from conformance.harness import levels
-from docs.generate.site import ARTEFACTS, ROOT, Site, artefact, code, fenced, svg, table, tabs
+from docs.generate.site import ARTEFACTS, ROOT, Site, artefact, code, fenced, matrix, svg, table, tabs
 from mosaic_tpu import zoo
 from mosaic_tpu.zoo import KernelInfo
 
@@ -100,7 +100,7 @@ def _config(info: KernelInfo) -> str:
         rows.append((code(field.name), code(_type(field.type)), default, about.get(field.name, "")))
     summary = (inspect.getdoc(config) or "").partition("\n\n")[0].replace("\n", " ")
     head = f"{code(config.__name__)}: {re.sub(r'``(.+?)``', r'`\1`', summary)}\n"
-    return f"{head}\n{table(('field', 'type', 'default', ''), rows)}\n"
+    return f"{head}\n{table(('field', 'type', 'default', 'what it is'), rows)}\n"
 
 
 def attributes(cls: type[Any]) -> dict[str, str]:
@@ -132,7 +132,7 @@ def _operands(info: KernelInfo) -> str:
     inputs, outputs = info.kernel.inputs_of(info.default), info.kernel.outputs_of(info.default)
     rows = [(code(o.name), kind, code(o.dtype), " × ".join(map(str, o.shape)) or "scalar")
             for kind, found in (("input", inputs), ("output", outputs)) for o in found]  # fmt: skip
-    return table(("name", "", "element type", "shape"), rows) + "\n"
+    return table(("name", "role", "element type", "shape"), rows) + "\n"
 
 
 # --- IR --------------------------------------------------------------------------------------------------------------
@@ -227,12 +227,12 @@ def _schedules(info: KernelInfo) -> str:
         )
         for target, of in targets.items()
     ]
-    head = ("", "bundles", "cycles", "roofline", "spills", *_SLOTS)
+    head = ("target", "bundles", "cycles", "roofline", "spills", *_SLOTS)
     notes = "".join(f"\n{t}: no cycles, since it is {of['why']}.\n" for t, of in targets.items() if not of["cycles"])
     refused = "".join(f"\n{t} refuses it: {of['refused']}.\n" for t, of in found["targets"].items() if "refused" in of)
     pictures = tabs(*((target, _pictures(info, target)) for target in targets))
     command = f"nox -s docs-artefacts -- {info.name}"
-    return f"{text}\n\n{table(head, rows)}\n{notes}{refused}\n{pictures}\n{made(found['made'], command)}"
+    return f"{text}\n\n{matrix(head, rows)}\n{notes}{refused}\n{pictures}\n{made(found['made'], command)}"
 
 
 def _bound(of: dict[str, Any]) -> str:
@@ -250,7 +250,7 @@ def _pictures(info: KernelInfo, target: str) -> str:
     ):
         file = ARTEFACTS / "zoo" / f"{info.name}-{target}-{kind}.svg"
         if file.exists():
-            parts.append(svg(file.read_text(encoding="utf-8"), caption))
+            parts.append(svg(file.read_text(encoding="utf-8"), caption, narrow=kind == "roofline"))
     again = (
         f'KERNELS["{info.name}"].kernel.compile(KERNELS["{info.name}"].default, "{target}", schedule=True).schedule.svg()'
     )
