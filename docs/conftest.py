@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from sybil import Document, Example, Region, Sybil
 
 from docs.generate import examples as made
@@ -31,3 +32,8 @@ def evaluate(example: Example) -> str | None:
 pytest_collect_file = Sybil(
     parsers=[parse], patterns=["**/*.md"], excludes=[f"{name}/**" for name in NO_PAGES]
 ).pytest()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """In continuous integration a missing browser is a failure."""
+    parser.addoption("--require-browser", action="store_true", help="fail where there is no Chromium")

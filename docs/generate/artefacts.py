@@ -1,7 +1,8 @@
-"""``python -m docs.generate.artefacts``: what takes minutes to find out, kept in ``docs/artefacts`` with date and versions.
+"""``python -m docs.generate.artefacts``: what takes minutes to find out, kept with date and versions.
 
 Schedules and rooflines come from the TPU compiler here and now. Conformance and numerics come from the reports that
-`nox -s conformance` left in ``.conformance``; where one is missing, what is kept of an earlier one stays.
+`nox -s conformance` left in ``.conformance``; where one is missing, what is kept of an earlier one stays. All of it is
+in ``docs/artefacts``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ SCHEMA: Final = 1
 REPORTS: Final = (".conformance/report.json", ".conformance/report-oldest-jax.json")
 ZOO: Final = ARTEFACTS / "zoo.json"
 CONFORMANCE: Final = ARTEFACTS / "conformance.json"
+#: Levels at which bytes are equal: before JAX 0.12 a body holds the lines of its sources, which are stripped first.
+SAME: Final = ("identical", "stripped")
 #: Tables that are kept row by row, with these columns.
 _KEPT: Final = {
     "compile": ("kernel", "config", *aot.TARGETS),
@@ -68,7 +71,8 @@ def zoo_artefacts(names: Iterable[str]) -> None:
         kept[name] = {"made": _made(), "preset": "default", "targets": {t: _of_target(name, t) for t in REQUIRED}}
     ordered = {name: kept[name] for name in zoo.KERNELS if name in kept}
     _write(ZOO, {"schema": SCHEMA, "kernels": ordered})
-    used = {f"{name}-{target}-{kind}.svg" for name in ordered for target in REQUIRED for kind in ("schedule", "roofline")}
+    kinds = ("schedule", "roofline")
+    used = {f"{name}-{target}-{kind}.svg" for name in ordered for target in REQUIRED for kind in kinds}
     for file in sorted((ARTEFACTS / "zoo").glob("*.svg")):
         if file.name not in used:
             file.unlink()
@@ -153,7 +157,7 @@ def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
     ops: dict[str, Counter[str]] = {}
     pairs = tables.get("cheat-sheet", ())
     for pair in pairs:
-        if pair["level"] == "identical" and pair["pair"] in emits:
+        if pair["level"] in SAME and pair["pair"] in emits:
             dtype = pair["dtype"] if " " not in pair["dtype"] else "mixed"
             for op in emits[pair["pair"]][0]:
                 ops.setdefault(op, Counter())[dtype or "none"] += 1

@@ -22,12 +22,7 @@ _ABOUT: Final = {
 
 def write(site: Site) -> None:
     """Write the page."""
-    parts = [
-        "# Errors\n",
-        "One class for each cause. A message says what was wrong, the op and its operands, the line of the kernel, and "
-        "what to write instead: the hint. Where a class has a hint of its own it stands here; messages often have a "
-        "better one.\n",
-    ]
+    parts: list[str] = []
     for package in PACKAGES:
         module = importlib.import_module(f"mosaic_tpu.{package}.errors")
         own = [
@@ -38,7 +33,8 @@ def write(site: Site) -> None:
         own.sort(key=lambda found: inspect.getsourcelines(found)[1])
         parts.append(f"## mosaic_tpu.{package}.errors\n\n{_ABOUT[package]}\n")
         parts += [_entry(error) for error in own]
-    site.add("reference", "Errors", "reference/errors.md", "\n".join(parts))
+    site.fill("reference/errors.md", errors="\n".join(parts))
+    site.link("reference", "Errors", "reference/errors.md")
 
 
 def _entry(error: type[Any]) -> str:

@@ -1,8 +1,9 @@
 """The examples of the pages: every ``python`` block runs, and what stands right after it is what it prints.
 
-An output is a block of ``text``, ``mlir`` or ``diff``. Blocks of a page share their names, in order. Each runs as a file called ``kernel.py``, so that the lines that messages
-name are those of the block. ``python -m docs.generate.examples`` runs the pages and writes what was printed into
-them; the tests (``docs/conftest.py``) only compare.
+An output is a block of ``text``, ``mlir`` or ``diff``. Blocks of a page share their names, in order. Each runs as a
+file called ``kernel.py``, so that the lines that messages name are those of the block. ``python -m
+docs.generate.examples`` runs the pages and writes what was printed into them; the tests (``docs/conftest.py``) only
+compare.
 """
 
 from __future__ import annotations

@@ -85,9 +85,10 @@ def write(site: Site) -> None:
     missing = [g for g in groups if g not in DIALECTS and g.removeprefix("pallas.") not in THEMES]
     if missing:
         raise SystemExit(f"docs/generate/reference.py has no sentence for the groups {', '.join(missing)}")
-    site.add("reference", "Overview", "reference/index.md", _index(groups))
+    site.fill("reference/index.md", **_index(groups))
+    site.link("reference", "Overview", "reference/index.md")
     site.add("reference", "Builder", "reference/builder.md", _builder_page())
-    site.add("reference", "Value", "reference/value.md", _value_page())
+    site.link("reference", "Value", "reference/value.md")
     for group, about in DIALECTS.items():
         page = _group_page(group.capitalize() if group in _PLAIN else group, about, groups.get(group, []), "b.")
         site.add("reference", group, f"reference/ops/{group}.md", page, under="Ops by dialect")
@@ -95,41 +96,32 @@ def write(site: Site) -> None:
         page = _group_page(f"b.pallas: {theme}", about, groups.get(f"pallas.{theme}", []), "b.")
         site.add("reference", theme, f"reference/idioms/{theme}.md", page, under="Idioms")
     for package in _PACKAGES:
-        name = package.module.__name__.rpartition(".")[2]
-        title = f"mosaic_tpu.{name}"
-        site.add("reference", title, f"reference/{name}.md", _package_page(package))
+        site.add("reference", package.module.__name__, f"reference/{_short(package)}.md", _package_page(package))
 
 
 _PLAIN: Final = ("constants", "types", "escape")
 
 
-def _index(groups: dict[str, list[OpSpec]]) -> str:
+def _index(groups: dict[str, list[OpSpec]]) -> dict[str, str]:
     def rows(names: dict[str, str], folder: str, prefix: str) -> Iterable[Sequence[str]]:
         for name, about in names.items():
-            found = groups.get(prefix + name, [])
-            yield f"[{name}]({folder}/{name}.md)", str(len(found)), about
+            yield f"[{name}]({folder}/{name}.md)", str(len(groups.get(prefix + name, []))), about
 
     packages = [
-        (f"[mosaic_tpu.{p.module.__name__.rpartition('.')[2]}]({p.module.__name__.rpartition('.')[2]}.md)", p.text)
-        for p in _PACKAGES
+        ("[Builder](builder.md)", "Declares arguments, holds the ops, finishes the module."),
+        ("[Value](value.md)", "A scalar, vector or ref: operators, and what can be asked of it."),
+        *((f"[{p.module.__name__}]({_short(p)}.md)", p.text) for p in _PACKAGES),
+        ("[Errors](errors.md)", "Every error, with its hint."),
     ]
-    packages = [(name, text.replace("(../zoo", "(../zoo")) for name, text in packages]
-    return "\n".join(
-        [
-            "# Reference\n",
-            f"{sum(map(len, groups.values()))} functions of the builder, made from the registry that its tests walk; "
-            "and the public names of each package, from their docstrings.\n",
-            table(("page", "what it has"), [("[Builder](builder.md)", "Declares arguments, holds the ops, finishes the module."),
-                             ("[Value](value.md)", "A scalar, vector or ref: operators and what can be asked of it."),
-                             *packages,
-                             ("[Errors](errors.md)", "Every error, with its hint.")]),
-            "\n## Ops by dialect\n\nA method of the builder emits one MLIR op each.\n",
-            table(("dialect", "ops", "what they do"), rows(DIALECTS, "ops", "")),
-            "\n## Idioms\n\n`b.pallas` holds what Pallas emits for an expression of jnp, lax, pl or pltpu, byte for byte. "
-            "The [cheat-sheet](../cheat-sheet.md) has them beside Pallas.\n",
-            table(("theme", "idioms", "what they do"), rows(THEMES, "idioms", "pallas.")),
-        ]
-    )  # fmt: skip
+    return {
+        "packages": table(("page", "what it has"), packages),
+        "dialects": table(("dialect", "ops", "what they do"), rows(DIALECTS, "ops", "")),
+        "idioms": table(("theme", "idioms", "what they do"), rows(THEMES, "idioms", "pallas.")),
+    }
+
+
+def _short(package: Package) -> str:
+    return package.module.__name__.rpartition(".")[2]
 
 
 def _builder_page() -> str:
@@ -144,23 +136,6 @@ def _builder_page() -> str:
     parts += ["## All else\n", *(_identifier(f"mosaic_tpu.builder.{name}", 3) for name in classes)]
     parts += ["## The registry\n", *(_identifier(f"mosaic_tpu.builder.{name}", 3) for name in ("OpSpec", "registry"))]
     return "\n".join(parts)
-
-
-def _value_page() -> str:
-    operators = [
-        ("`x + y`, `x - y`, `x * y`, `x / y`, `x // y`, `x % y`, `x ** y`", "arithmetic, as jnp does it"),
-        ("`x @ y`", "`b.pallas.dot`"),
-        ("`x & y`, `x | y`, `x ^ y`, `~x`, `x << y`, `x >> y`", "bits"),
-        ("`x < y`, `x <= y`, `x > y`, `x >= y`, `x.eq(y)`, `x.ne(y)`", "comparisons; `==` is refused with a hint"),
-        ("`-x`, `abs(x)`", "as they say"),
-        ("`ref[...]`, `ref[0:8, :]`, `ref[i]`", "a load"),
-        ("`ref[...] = x`", "a store, with the load that Pallas emits before it"),
-        ("`ref.at[0:8]`", "a view, for copies"),
-    ]
-    rows = [(left.replace("|", "&#124;").replace("`x &#124; y`", "<code>x &#124; y</code>"), right)
-            for left, right in operators]  # fmt: skip
-    text = table(("operators", "what they are"), rows)
-    return f"# Value\n\n{text}\n\n{_identifier('mosaic_tpu.builder.Value')}"
 
 
 def _package_page(package: Package) -> str:
@@ -179,9 +154,7 @@ def _package_page(package: Package) -> str:
 
 def _group_page(title: str, about: str, specs: Sequence[OpSpec], prefix: str) -> str:
     parts = [f"# {title}\n", about + "\n"]
-    rows = [
-        (f"[`{prefix}{s.name}`](#{_anchor(s)})", ", ".join(map(code, s.emits)), _first_sentence(s)) for s in specs
-    ]
+    rows = [(f"[`{prefix}{s.name}`](#{_anchor(s)})", ", ".join(map(code, s.emits)), _first_sentence(s)) for s in specs]
     parts.append(table(("method", "emits", "what it does"), rows) + "\n")
     parts += [_op(spec, prefix) for spec in specs]
     return "\n".join(parts)

@@ -51,6 +51,17 @@ class Site:
         file.write_text(text.rstrip() + "\n", encoding="utf-8")
         self.link(section, title, path, under=under)
 
+    def fill(self, path: str, **texts: str) -> None:
+        """Put texts into a page that is written by hand, where it has ``<!-- made: name -->``."""
+        file = self.pages / path
+        page = file.read_text(encoding="utf-8")
+        for name, text in texts.items():
+            mark = f"<!-- made: {name} -->"
+            if mark not in page:
+                raise SystemExit(f"docs/{path} has no {mark}")
+            page = page.replace(mark, text)
+        file.write_text(page, encoding="utf-8")
+
     def link(self, section: str, title: str, path: str, *, under: str | None = None) -> None:
         """Put a page into the navigation; an ``index.md`` stands for its section itself."""
         entries = self.sections.setdefault(section, [])

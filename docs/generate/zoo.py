@@ -24,10 +24,8 @@ _SLOTS: Final = ("MXU", "XLU", "VALU", "EUP", "VLOAD", "VSTORE", "SALU")
 
 def write(site: Site) -> None:
     """Write the section; what the index says in words is written by hand."""
-    index = (site.pages / "zoo/index.md").read_text(encoding="utf-8")
-    for name, text in _tables().items():
-        index = index.replace(f"<!-- made: {name} -->", text)
-    site.add("zoo", "Overview", "zoo/index.md", index)
+    site.fill("zoo/index.md", **_tables())
+    site.link("zoo", "Overview", "zoo/index.md")
     for info in zoo.KERNELS.values():
         site.add("zoo", info.title, f"zoo/{info.name}.md", page(info))
 
@@ -63,13 +61,13 @@ def page(info: KernelInfo) -> str:
         "## Operands\n",
         "Of the preset `default`: what the custom call takes and gives.\n",
         _operands(info),
-        "## IR\n",
+        "## IR { data-search-exclude }\n",
         _ir(info),
         "## Numerics\n",
         _numerics(info),
         "## Schedule and roofline\n",
         _schedules(info),
-        "## Source\n",
+        "## Source { data-search-exclude }\n",
         _source(info),
     ]
     return "\n".join(parts)
@@ -149,7 +147,7 @@ def _ir(info: KernelInfo) -> str:
         shown.append(("ours", about + fenced(texts[0], "mlir")))
         shown.append(("Pallas's", about + fenced(texts[1], "mlir")))
         shown.append(("diff", _difference(texts, result)))
-    text = "The module of the preset after canonicalisation, and beside it one config as we emit it and as Pallas does.\n"
+    text = "The preset's module after canonicalisation; and one config as we emit it, and as Pallas does.\n"
     return f"{text}\n{tabs(*shown)}"
 
 
@@ -251,9 +249,8 @@ def _pictures(info: KernelInfo, target: str) -> str:
         file = ARTEFACTS / "zoo" / f"{info.name}-{target}-{kind}.svg"
         if file.exists():
             parts.append(svg(file.read_text(encoding="utf-8"), caption, narrow=kind == "roofline"))
-    again = (
-        f'KERNELS["{info.name}"].kernel.compile(KERNELS["{info.name}"].default, "{target}", schedule=True).schedule.svg()'
-    )
+    kernel = f'KERNELS["{info.name}"]'
+    again = f'{kernel}.kernel.compile({kernel}.default, "{target}", schedule=True).schedule.svg()'
     return "\n\n".join([*parts, f"The first picture by itself: {code(again)}"])
 
 
