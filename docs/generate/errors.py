@@ -34,7 +34,6 @@ def write(site: Site) -> None:
         parts.append(f"## mosaic_tpu.{package}.errors\n\n{_ABOUT[package]}\n")
         parts += [_entry(error) for error in own]
     site.fill("reference/errors.md", errors="\n".join(parts))
-    site.link("reference", "Errors", "reference/errors.md")
 
 
 def _entry(error: type[Any]) -> str:

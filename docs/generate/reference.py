@@ -6,10 +6,11 @@ import inspect
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from types import ModuleType
 from typing import Final
 
-from docs.generate.site import Site, code, table
+from docs.generate.site import Site, code, fenced, table
 from mosaic_tpu import aot, builder, kernel, lift, sim, zoo
 from mosaic_tpu.builder import OpSpec, registry
 
@@ -56,11 +57,13 @@ class Package:
     Attributes:
         module: whose public names it lists.
         text: what the package is for.
+        first: names that come before the others.
         without: names that have pages of their own.
     """
 
     module: ModuleType
     text: str
+    first: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
 
@@ -69,11 +72,11 @@ _SPECS: Final = (
     "Scalar", "Ref", "Window", "Sem", "SemArray", "Iter", "Buffered", "BoundedSlice", "ElementWindow", "program_id",
 )  # fmt: skip
 _PACKAGES: Final = (
-    Package(kernel, "A kernel as a thing to call: emit, lower, run, simulate, compile."),
-    Package(sim, "Kernels run on a CPU, with their races seen."),
-    Package(aot, "The TPU compiler without a TPU."),
-    Package(lift, "Modules read back into source."),
-    Package(zoo, "Kernels ready to call. Each has its [own page](../zoo/index.md).", ("KERNELS",)),
+    Package(kernel, "A kernel as a thing to call: emit, lower, run, simulate, compile.", ("Kernel", "LoweredKernel")),
+    Package(sim, "Kernels run on a CPU, with their races seen.", ("simulate", "simulate_devices", "Report")),
+    Package(aot, "The TPU compiler without a TPU.", ("compile", "compile_all", "Compilation", "lint", "vmem_need")),
+    Package(lift, "Modules read back into source.", ("lift", "build", "run", "diff")),
+    Package(zoo, "Kernels ready to call. Each has its [own page](../zoo/index.md).", without=("KERNELS",)),
 )
 
 
@@ -89,16 +92,19 @@ def write(site: Site) -> None:
     site.link("reference", "Overview", "reference/index.md")
     site.add("reference", "Builder", "reference/builder.md", _builder_page())
     site.link("reference", "Value", "reference/value.md")
+    for package in _PACKAGES:
+        site.add("reference", package.module.__name__, f"reference/{_short(package)}.md", _package_page(package))
+    site.link("reference", "Errors", "reference/errors.md")
     for group, about in DIALECTS.items():
         page = _group_page(group.capitalize() if group in _PLAIN else group, about, groups.get(group, []), "b.")
         site.add("reference", group, f"reference/ops/{group}.md", page, under="Ops by dialect")
     for theme, about in THEMES.items():
         page = _group_page(f"b.pallas: {theme}", about, groups.get(f"pallas.{theme}", []), "b.")
         site.add("reference", theme, f"reference/idioms/{theme}.md", page, under="Idioms")
-    for package in _PACKAGES:
-        site.add("reference", package.module.__name__, f"reference/{_short(package)}.md", _package_page(package))
 
 
+#: Characters of a signature that fit on a line of the page.
+_WIDE: Final = 92
 _PLAIN: Final = ("constants", "types", "escape")
 
 
@@ -141,7 +147,7 @@ def _builder_page() -> str:
 def _package_page(package: Package) -> str:
     name = package.module.__name__
     parts = [f"# {name}\n", package.text + "\n"]
-    names = [n for n in package.module.__all__ if n not in package.without]
+    names = dict.fromkeys((*package.first, *(n for n in package.module.__all__ if n not in package.without)))
     errors = [n for n in names if n.endswith("Error")]
     for public in names:
         found = getattr(package.module, public)
@@ -172,11 +178,41 @@ def _op(spec: OpSpec, prefix: str) -> str:
     return "\n".join(
         [
             f"## `{called}` {{#{_anchor(spec)}}}\n",
+            fenced(_signature(called, spec), "py") + "\n",
             " ".join(facts) + "\n",
             f"::: {path}\n    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n"
             "      heading_level: 3\n",
         ]
     )
+
+
+def _signature(called: str, spec: OpSpec) -> str:
+    """The call as it is written, with types; an argument a line where it is long."""
+    _, *parameters = inspect.signature(spec.function).parameters.values()
+    shown: list[str] = []
+    keyword_only = False
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            keyword_only = True
+            if not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+                shown.append("*")
+        # Annotations are strings here, which `str(parameter)` would quote.
+        annotated = (
+            f"{parameter.name}: {parameter.annotation}"
+            if parameter.annotation is not parameter.empty
+            else parameter.name
+        )
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+        shown.append(stars + annotated + default)
+    returns = inspect.signature(spec.function).return_annotation
+    end = f") -> {returns}" if returns is not inspect.Signature.empty else ")"
+    line = f"{called}({', '.join(shown)}{end}"
+    return line if len(line) <= _WIDE else "\n".join([f"{called}(", *(f"    {p}," for p in shown), end])
+
+
+def _default(value: object) -> str:
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
 
 
 def _anchor(spec: OpSpec) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -28,6 +30,10 @@ ARGUMENTS = (
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+    def handle_one_request(self) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the browser has gone on to the next page
+            super().handle_one_request()
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +115,9 @@ def test_tabs_of_a_zoo_page_show_the_other_ir(visit: Visit) -> None:
     ir = page.locator(".tabbed-set").first
     shown = ir.locator(".tabbed-block:visible")
     assert "KERNELS" in shown.inner_text()
-    ir.get_by_text("Pallas's", exact=True).click()
-    assert "op for op as emitted" in shown.inner_text()
-    ir.get_by_text("diff", exact=True).click()
+    ir.get_by_text("as emitted", exact=True).click()
+    assert "op for op" in shown.inner_text()
+    ir.get_by_text("diff against Pallas", exact=True).click()
     assert "identical" in shown.inner_text()
     schedules = page.locator(".tabbed-set").nth(1)
     schedules.get_by_text("v6e", exact=True).click()
@@ -198,7 +204,7 @@ def test_the_cheat_sheet_prints_without_navigation(visit: Visit) -> None:
 
 def test_no_page_has_an_error_or_asks_another_host(visit: Visit) -> None:
     # Each page would build the whole index of the search anew; the tests of the search have the real one.
-    nothing = {"config": {"lang": ["en"], "separator": " ", "pipeline": []}, "docs": []}
-    visit.page.route("**/search_index.json", lambda route: route.fulfill(json=nothing))
+    index = json.loads((SITE / "search/search_index.json").read_text(encoding="utf-8"))
+    visit.page.route("**/search_index.json", lambda route: route.fulfill(json=index | {"docs": index["docs"][:1]}))
     for file in pages():
         visit.open(file.relative_to(SITE).as_posix())
