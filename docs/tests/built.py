@@ -11,7 +11,7 @@ import pytest
 
 from docs.generate.site import MADE
 
-SITE: Final = MADE / "site"
+SITE: Final = (MADE / "site").resolve()
 #: Programs that are Chromium, by the names that distributions give them.
 CHROMIUMS: Final = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
 NO_SITE: Final = "The site is not built: `nox -s docs` builds and tests it."
