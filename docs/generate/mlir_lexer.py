@@ -30,7 +30,7 @@ class MlirLexer(RegexLexer):
             (r"\b(memref|vector|tensor|tuple|index|none|[su]?i\d+|f\d+\w*|bf16|f8\w+)\b(?=[<>,)\s:}]|$)", Keyword.Type),
             (r"(\d+x)+(?=[a-z!])", Number.Integer),
             (r"[su]?i\d+|bf16|f(?:8|16|32|64)\w*", Keyword.Type),
-            (r"-?\d+\.\d+(e[+-]?\d+)?", Number.Float),
+            (r"-?\d+\.\d+([eE][+-]?\d+)?", Number.Float),
             (r"0x[0-9a-fA-F]+|-?\d+", Number.Integer),
             (r"[A-Za-z_]\w*", Name),
             (r"->|[=:+*-]", Operator),

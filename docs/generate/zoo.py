@@ -14,6 +14,7 @@ import griffe
 
 from conformance.cases.kernels import CASES
 from conformance.harness import levels
+from docs.generate.artefacts import BATCHES
 from docs.generate.site import ARTEFACTS, ROOT, Site, artefact, code, fenced, matrix, svg, table, tabs
 from mosaic_tpu import zoo
 from mosaic_tpu.zoo import KernelInfo
@@ -32,7 +33,7 @@ def write(site: Site) -> None:
 
 def _tables() -> dict[str, str]:
     rows = [
-        (f"[{info.title}]({info.name}.md)", info.summary, _tags(info), ", ".join(map(code, info.presets)))
+        (f"[{info.title}]({info.name}.md)", info.summary, _tags(info), "<br>".join(map(code, info.presets)))
         for info in zoo.KERNELS.values()
     ]
     tags = sorted({tag for info in zoo.KERNELS.values() for tag in info.tags}, key=str.lower)
@@ -52,8 +53,7 @@ def page(info: KernelInfo) -> str:
         f"{info.summary}\n",
         f"{_tags(info)}\n",
         _made_of(info),
-        "## The function\n",
-        f"::: {_path(info.function)}\n    options:\n      heading_level: 3\n      show_root_toc_entry: false\n",
+        f"::: {_path(info.function)}\n    options:\n      heading_level: 2\n",
         "## The config\n",
         _config(info),
         "## Presets\n",
@@ -242,17 +242,28 @@ def _bound(of: dict[str, Any]) -> str:
 
 
 def _pictures(info: KernelInfo, target: str) -> str:
+    """Both pictures, each with the expression that draws it."""
+    kernel = f'KERNELS["{info.name}"]'
+    drawn = {
+        "schedule": (
+            f"Slots used by the bundles of the hot loop on {target}; full height is all of them.",
+            f'{kernel}.kernel.compile({kernel}.default, "{target}", schedule=True).schedule.svg()',
+        ),
+        "roofline": (
+            f"The kernel below the roofline of {target}.",
+            f'aot.roofline({kernel}.kernel.lower({kernel}.default), "{target}", {_with(info)}cycles=…).svg()',
+        ),
+    }
     parts: list[str] = []
-    for kind, caption in (
-        ("schedule", f"Slots used by the bundles of the hot loop on {target}; full height is all of them."),
-        ("roofline", f"The kernel below the roofline of {target}."),
-    ):
+    for kind, (caption, expression) in drawn.items():
         file = ARTEFACTS / "zoo" / f"{info.name}-{target}-{kind}.svg"
         if file.exists():
-            parts.append(svg(file.read_text(encoding="utf-8"), caption, narrow=kind == "roofline"))
-    kernel = f'KERNELS["{info.name}"]'
-    again = f'{kernel}.kernel.compile({kernel}.default, "{target}", schedule=True).schedule.svg()'
-    return "\n\n".join([*parts, f"The first picture by itself: {code(again)}"])
+            parts += [svg(file.read_text(encoding="utf-8"), caption, narrow=kind == "roofline"), code(expression)]
+    return "\n\n".join(parts)
+
+
+def _with(info: KernelInfo) -> str:
+    return "scalars=batch, " if info.name in BATCHES else ""
 
 
 # --- source ----------------------------------------------------------------------------------------------------------

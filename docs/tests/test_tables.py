@@ -49,7 +49,7 @@ def test_what_a_table_writes_runs(page: str, cell: str) -> None:
         grid=(2,),
     )
     x, y = a.x[...], a.y[...]
-    names = vars(builder) | vars(kernel) | {"a": a, "b": b, "x": x, "y": y, "c": x.gt(y), "i": a.i}
+    names = vars(builder) | vars(kernel) | {"kernel": print, "a": a, "b": b, "x": x, "y": y, "c": x.gt(y), "i": a.i}
     snippets = re.findall("`(.*?)`", cell)
     assert snippets, f"nothing to run in {cell!r}"
     for code in snippets:
