@@ -54,9 +54,17 @@ def _prompt_and_decode(cfg: Any) -> tuple[str, tuple[Any, ...]]:
     return said, (kv_lens, tables, starts, np.zeros(2, np.int32), np.array([sequences], np.int32))
 
 
+def _two_sequences(cfg: Any) -> tuple[str, tuple[Any, ...]]:
+    """Sequences that share the tokens unevenly."""
+    first = cfg.tokens * 2 // 5
+    starts = np.array([0, first, *[cfg.tokens] * (cfg.sequences - 1)], np.int32)
+    return f"sequences of {first} and {cfg.tokens - first} tokens", (starts,)
+
+
 #: What a batch is, and the scalars that hold it, from the config.
 BATCHES: Final[Mapping[str, Callable[[Any], tuple[str, tuple[Any, ...]]]]] = {
-    "ragged_paged_attention": _prompt_and_decode
+    "ragged_paged_attention": _prompt_and_decode,
+    "gated_delta_net": _two_sequences,
 }
 
 
@@ -94,12 +102,12 @@ def _of_target(name: str, target: str) -> dict[str, Any]:
         "slots": {slot.kind: _share(slot.used, slot.capacity * schedule.bundles) for slot in schedule.slots},
         "batch": batch,
         "cycles": schedule.estimate.cycles if schedule.estimate.trustworthy else None,
-        "by": "the compiler" if schedule.estimate.trustworthy else "",
+        "by": "the compiler's own" if schedule.estimate.trustworthy else "",
         "why": schedule.estimate.why,
     }
     if found["cycles"] is None and scalars is not None:
         found["cycles"] = round(aot.specialize(lowered, target, scalars=scalars).cycles)
-        found["by"] = "bundles times the runs that the simulator counted for the batch"
+        found["by"] = f"bundles times the runs that the simulator counted, for {batch}"
     try:
         roofline = aot.roofline(lowered, target, scalars=scalars, cycles=found["cycles"])
     except aot.AotError as error:

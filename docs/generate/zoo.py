@@ -208,13 +208,12 @@ def _schedules(info: KernelInfo) -> str:
         return f"Not made yet: `nox -s docs-artefacts -- {info.name}`.\n"
     found = kernels[info.name]
     targets = {target: of for target, of in found["targets"].items() if "refused" not in of}
-    batch = next((of["batch"] for of in targets.values() if of["batch"]), "")
     text = (
-        f"What the TPU compiler made of the preset `{found['preset']}`, without a TPU. Cycles are estimates, none was "
-        "measured. A bundle is one VLIW instruction; shares are of a slot's places over all bundles of the text."
+        f"What the TPU compiler made of the preset `{found['preset']}`, without a TPU. A bundle is one VLIW "
+        "instruction; shares are of a slot's places over all bundles of the text. Cycles are estimates, none was "
+        "measured."
     )
-    if batch:
-        text += f" Its trip counts depend on data: cycles are those of {batch}."
+    text += "".join(f" They are {by}." for by in dict.fromkeys(of["by"] for of in targets.values() if of["by"]))
     rows = [
         (
             target,
@@ -227,11 +226,21 @@ def _schedules(info: KernelInfo) -> str:
         for target, of in targets.items()
     ]
     head = ("target", "bundles", "cycles", "roofline", "spills", *_SLOTS)
-    notes = "".join(f"\n{t}: no cycles, since it is {of['why']}.\n" for t, of in targets.items() if not of["cycles"])
+    notes = "".join(f"\nNo cycles on {t}: {of['why']}.\n" for t, of in targets.items() if not of["cycles"])
+    below = [target for target, of in targets.items() if _is_below(of)]
+    if below:
+        notes += (
+            f"\nOn {', '.join(below)} the estimate has fewer cycles than the roofline allows: it takes HBM for faster "
+            "than its nominal bandwidth.\n"
+        )
     refused = "".join(f"\n{t} refuses it: {of['refused']}.\n" for t, of in found["targets"].items() if "refused" in of)
     pictures = tabs(*((target, _pictures(info, target)) for target in targets))
     command = f"nox -s docs-artefacts -- {info.name}"
     return f"{text}\n\n{matrix(head, rows)}\n{notes}{refused}\n{pictures}\n{made(found['made'], command)}"
+
+
+def _is_below(of: dict[str, Any]) -> bool:
+    return "roofline" in of and of["cycles"] is not None and of["cycles"] < of["roofline"]["ideal_cycles"]
 
 
 def _bound(of: dict[str, Any]) -> str:
