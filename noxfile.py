@@ -158,6 +158,34 @@ def cheat_sheet(session):
     session.run("python", "-m", "conformance.cheat_sheet", *session.posargs, env=NO_TPU)
 
 
+#: Material's word on the next MkDocs is not about this build.
+QUIET_MKDOCS = {"NO_MKDOCS_2_WARNING": "1"}
+
+
+@shared_session
+def docs(session):
+    """The documentation site: its pages are made, its examples run, and it is built and looked at in a browser."""
+    install(session, NEWEST_JAX, groups=["docs"])
+    session.run("python", "-m", "docs.generate", env=NO_TPU)
+    session.run("mkdocs", "build", "--strict", "--quiet", env=NO_TPU | QUIET_MKDOCS)
+    # A page's examples share their names, and the browser is started once: each file stays with one worker.
+    _pytest(session, "docs", options=("--dist", "loadfile"), env=NO_TPU)
+
+
+@shared_session(name="docs-outputs")
+def docs_outputs(session):
+    """Write what the examples of the site's pages print now into the pages; arguments name pages."""
+    install(session, NEWEST_JAX, groups=["docs"])
+    session.run("python", "-m", "docs.generate.examples", *session.posargs, env=NO_TPU)
+
+
+@shared_session(name="docs-artefacts")
+def docs_artefacts(session):
+    """What the site shows and no build should wait for: schedules, rooflines, and the conformance reports condensed."""
+    install(session, NEWEST_JAX, groups=["docs", "conformance"])
+    session.run("python", "-m", "docs.generate.artefacts", *session.posargs, env=NO_TPU)
+
+
 @shared_session
 def measure(session):
     """What aot knows of the TPU compiler by measuring it: its tables against the compiler that is installed."""

@@ -1,0 +1,120 @@
+"""The examples of the pages: every ``python`` block runs, and what stands right after it is what it prints.
+
+An output is a block of ``text``, ``mlir`` or ``diff``. Blocks of a page share their names, in order. Each runs as a
+file called ``kernel.py``, so that the lines that messages name are those of the block. ``python -m
+docs.generate.examples`` runs the pages and writes what was printed into them; the tests (``docs/conftest.py``) only
+compare.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from docs.generate.site import NO_PAGES, ROOT, WRITTEN
+
+FILE: Final = "kernel.py"
+_BLOCK: Final = re.compile(
+    r"^```python(?P<options>[^\n]*)\n(?P<code>.*?)^```[^\S\n]*$"
+    r"(?:\n\n(?P<output>```(?:text|mlir|diff)[^\n]*\n(?P<shown>.*?)^```[^\S\n]*$))?",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block, and what stands on the page as its output.
+
+    Attributes:
+        code: the Python.
+        shown: the output on the page; ``None`` where there is none.
+        start: where the block starts in the page, in characters.
+        end: where the block and its output end.
+        output: where the output's text starts and ends.
+        line: of the block's first line of code.
+    """
+
+    code: str
+    shown: str | None
+    start: int
+    end: int
+    output: tuple[int, int]
+    line: int
+
+    def run(self, names: dict[str, Any]) -> str:
+        """Run it with the names of the blocks before it; what it printed."""
+        names.setdefault("__name__", "__main__")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(self.code, FILE, "exec"), names)
+        return printed.getvalue()
+
+
+def examples(text: str) -> Iterator[Example]:
+    """The examples of a page, in order."""
+    for found in _BLOCK.finditer(text):
+        yield Example(
+            code=found["code"],
+            shown=found["shown"],
+            start=found.start(),
+            end=found.end(),
+            output=found.span("shown"),
+            line=text.count("\n", 0, found.start("code")) + 1,
+        )
+
+
+def same(printed: str, shown: str | None) -> bool:
+    """Whether the page shows what was printed; spaces at the ends of lines do not count."""
+    return _lines(printed) == _lines(shown or "")
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
+
+
+def pages() -> list[Path]:
+    """Pages that have examples."""
+    files = (f for f in sorted(WRITTEN.rglob("*.md")) if f.relative_to(WRITTEN).parts[0] not in NO_PAGES)
+    return [file for file in files if any(examples(file.read_text(encoding="utf-8")))]
+
+
+def rewrite(text: str) -> str:
+    """The page with each output as it is printed now. A block that prints needs a text block, an empty one will do."""
+    names: dict[str, Any] = {}
+    parts: list[str] = []
+    at = 0
+    for example in examples(text):
+        printed = example.run(names)
+        if example.shown is None:
+            if printed.strip():
+                parts += [text[at : example.end], f"\n\n```text\n{_shown(printed)}```"]
+                at = example.end
+            continue
+        first, last = example.output
+        parts += [text[at:first], _shown(printed)]
+        at = last
+    return "".join([*parts, text[at:]])
+
+
+def _shown(printed: str) -> str:
+    return "\n".join(_lines(printed)) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the outputs of the named pages, of all if none is named."""
+    for file in [Path(name).resolve() for name in arguments] or pages():
+        text = file.read_text(encoding="utf-8")
+        new = rewrite(text)
+        print(f"{file.relative_to(ROOT)} is {'as it was' if new == text else 'written'}", file=sys.stderr)
+        file.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

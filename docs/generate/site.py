@@ -1,0 +1,134 @@
+"""What every part of the generator uses: where pages go, and Markdown's few forms."""
+
+from __future__ import annotations
+
+import html
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+#: What people write.
+WRITTEN: Final = ROOT / "docs"
+#: What `nox -s docs-artefacts` leaves.
+ARTEFACTS: Final = WRITTEN / "artefacts"
+#: What MkDocs reads; git ignores it.
+MADE: Final = ROOT / ".docs"
+#: Folders of `docs` that are no pages.
+NO_PAGES: Final = ("artefacts", "generate", "tests", "theme", "__pycache__")
+
+type NavItem = str | dict[str, str | list[NavItem]]
+
+
+@dataclass
+class Site:
+    """The pages made so far, and the navigation of their sections."""
+
+    pages: Path = MADE / "pages"
+    sections: dict[str, list[NavItem]] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Start anew, so that no page of an earlier run stays."""
+        shutil.rmtree(self.pages, ignore_errors=True)
+        self.pages.mkdir(parents=True)
+
+    def copy_written(self) -> None:
+        """Take over what people wrote, as it is."""
+        for file in sorted(WRITTEN.rglob("*")):
+            inside = file.relative_to(WRITTEN)
+            if file.is_file() and inside.parts[0] not in NO_PAGES and file.suffix != ".py":
+                target = self.pages / inside
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
+
+    def add(self, section: str, title: str, path: str, text: str, *, under: str | None = None) -> None:
+        """Write a page and put it into its section, or into a group of the section."""
+        file = self.pages / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.rstrip() + "\n", encoding="utf-8")
+        self.link(section, title, path, under=under)
+
+    def fill(self, path: str, **texts: str) -> None:
+        """Put texts into a page that is written by hand, where it has ``<!-- made: name -->``."""
+        file = self.pages / path
+        page = file.read_text(encoding="utf-8")
+        for name, text in texts.items():
+            mark = f"<!-- made: {name} -->"
+            if mark not in page:
+                raise SystemExit(f"docs/{path} has no {mark}")
+            page = page.replace(mark, text)
+        file.write_text(page, encoding="utf-8")
+
+    def link(self, section: str, title: str, path: str, *, under: str | None = None) -> None:
+        """Put a page into the navigation; an ``index.md`` stands for its section itself."""
+        entries = self.sections.setdefault(section, [])
+        item: NavItem = path if path.endswith("index.md") and under is None else {title: path}
+        if under is None:
+            entries.append(item)
+            return
+        for entry in entries:
+            if isinstance(entry, dict) and isinstance(group := entry.get(under), list):
+                group.append(item)
+                return
+        entries.append({under: [item]})
+
+    def write_nav(self) -> None:
+        """For the hook of MkDocs."""
+        (MADE / "nav.json").write_text(json.dumps(self.sections, indent=1), encoding="utf-8")
+
+
+def artefact(name: str) -> dict[str, Any]:
+    """A JSON file of `docs/artefacts`."""
+    return json.loads((ARTEFACTS / name).read_text(encoding="utf-8"))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(c) for c in line) + " |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text.replace("\n", "<br>")
+
+
+def matrix(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A dense table whose cells do not break."""
+    return f'<div class="matrix" markdown>\n\n{table(head, rows)}\n\n</div>\n'
+
+
+def code(text: object) -> str:
+    """Inline code, safe in a table."""
+    shown = str(text)
+    if not shown:
+        return ""
+    if "`" in shown or "|" in shown:
+        return "<code>" + html.escape(shown, quote=False).replace("|", "&#124;").replace("`", "&#96;") + "</code>"
+    return f"`{shown}`"
+
+
+def fenced(text: str, language: str = "text", title: str = "") -> str:
+    """A code block."""
+    fence = "````" if "```" in text else "```"
+    named = f' title="{title}"' if title else ""
+    return f"{fence}{language}{named}\n{text.rstrip()}\n{fence}"
+
+
+def tabs(*entries: tuple[str, str]) -> str:
+    """Content tabs: a title and Markdown each."""
+    parts: list[str] = []
+    for title, text in entries:
+        body = "\n".join(f"    {line}" if line else "" for line in text.rstrip().split("\n"))
+        parts.append(f'=== "{title}"\n\n{body}\n')
+    return "\n".join(parts)
+
+
+def svg(text: str, caption: str, *, narrow: bool = False) -> str:
+    """A drawing inside the page, so that it takes the page's colours."""
+    drawing = "".join(line.strip() for line in text.splitlines())
+    kind = "drawing narrow" if narrow else "drawing"
+    return f'<figure class="{kind}" markdown="0">{drawing}<figcaption>{html.escape(caption)}</figcaption></figure>'

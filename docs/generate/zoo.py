@@ -1,0 +1,286 @@
+"""The kernel zoo: an index, and a page for each kernel from its metadata and its artefacts."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import griffe
+
+from conformance.cases.kernels import CASES
+from conformance.harness import levels
+from docs.generate.artefacts import BATCHES
+from docs.generate.site import ARTEFACTS, ROOT, Site, artefact, code, fenced, matrix, svg, table, tabs
+from mosaic_tpu import zoo
+from mosaic_tpu.zoo import KernelInfo
+
+#: What the columns of the table of schedules mean.
+_SLOTS: Final = ("MXU", "XLU", "VALU", "EUP", "VLOAD", "VSTORE", "SALU")
+
+
+def write(site: Site) -> None:
+    """Write the section; what the index says in words is written by hand."""
+    site.fill("zoo/index.md", **_tables())
+    site.link("zoo", "Overview", "zoo/index.md")
+    for info in zoo.KERNELS.values():
+        site.add("zoo", info.title, f"zoo/{info.name}.md", page(info))
+
+
+def _tables() -> dict[str, str]:
+    rows = [
+        (f"[{info.title}]({info.name}.md)", info.summary, _tags(info), "<br>".join(map(code, info.presets)))
+        for info in zoo.KERNELS.values()
+    ]
+    tags = sorted({tag for info in zoo.KERNELS.values() for tag in info.tags}, key=str.lower)
+    by_tag = [
+        (tag, ", ".join(f"[{i.title}]({i.name}.md)" for i in zoo.KERNELS.values() if tag in i.tags)) for tag in tags
+    ]
+    return {
+        "kernels": table(("kernel", "what it computes", "tags", "presets"), rows),
+        "tags": table(("tag", "kernels"), by_tag),
+    }
+
+
+def page(info: KernelInfo) -> str:
+    """A kernel's page."""
+    parts = [
+        f"# {info.title}\n",
+        f"{info.summary}\n",
+        f"{_tags(info)}\n",
+        _made_of(info),
+        f"::: {_path(info.function)}\n    options:\n      heading_level: 2\n",
+        "## The config\n",
+        _config(info),
+        "## Presets\n",
+        _presets(info),
+        "## Operands\n",
+        "Of the preset `default`: what the custom call takes and gives.\n",
+        _operands(info),
+        "## IR { data-search-exclude }\n",
+        _ir(info),
+        "## Numerics\n",
+        _numerics(info),
+        "## Schedule and roofline\n",
+        _schedules(info),
+        "## Source { data-search-exclude }\n",
+        _source(info),
+    ]
+    return "\n".join(parts)
+
+
+def _tags(info: KernelInfo) -> str:
+    return " ".join(f'<span class="tag">{tag}</span>' for tag in info.tags)
+
+
+def _made_of(info: KernelInfo) -> str:
+    own = [case for case in CASES if case.kernel == info.name]
+    twin = code(info.twin)
+    said = f"Its Pallas twin is {twin}: {len(own)} configs of it are compared." if own else f"Its twin is {twin}."
+    checked = "" if info.validate is None else f" {code(_path(info.validate))} checks the values of concrete arrays."
+    return f"{said} Its float64 reference is {code(_path(info.reference))}.{checked}\n"
+
+
+def _path(function: Any) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _config(info: KernelInfo) -> str:
+    config = info.kernel.config
+    about = attributes(config)
+    rows = []
+    for field in dataclasses.fields(config):
+        default = "" if field.default is dataclasses.MISSING else code(_shown(field.default))
+        rows.append((code(field.name), code(_type(field.type)), default, about.get(field.name, "")))
+    summary = (inspect.getdoc(config) or "").partition("\n\n")[0].replace("\n", " ")
+    head = f"{code(config.__name__)}: {re.sub(r'``(.+?)``', r'`\1`', summary)}\n"
+    return f"{head}\n{table(('field', 'type', 'default', 'what it is'), rows)}\n"
+
+
+def attributes(cls: type[Any]) -> dict[str, str]:
+    """What a class's docstring says of its attributes."""
+    sections = griffe.Docstring(inspect.getdoc(cls) or "").parse("google", warnings=False)
+    found = [s for s in sections if s.kind is griffe.DocstringSectionKind.attributes]
+    text = {item.name: item.description.replace("\n", " ") for section in found for item in section.value}
+    return {name: re.sub(r"``(.+?)``", lambda m: code(m[1]), said) for name, said in text.items()}
+
+
+def _type(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+
+
+def _shown(value: Any) -> str:
+    return str(value) if type(value).__module__.startswith("mosaic_tpu") else repr(value)
+
+
+def _presets(info: KernelInfo) -> str:
+    names = [field.name for field in dataclasses.fields(info.kernel.config)]
+    configs = list(info.presets.values())
+    rows = [(code(name), *(code(_shown(getattr(c, name))) for c in configs)) for name in names]
+    head = ("field", *(code(name) for name in info.presets))
+    sizes = [f"{len(info.kernel.lower(c).body):,}" for c in configs]
+    return table(head, [*rows, ("bytes of body", *sizes)]) + "\n"
+
+
+def _operands(info: KernelInfo) -> str:
+    inputs, outputs = info.kernel.inputs_of(info.default), info.kernel.outputs_of(info.default)
+    rows = [(code(o.name), kind, code(o.dtype), " × ".join(map(str, o.shape)) or "scalar")
+            for kind, found in (("input", inputs), ("output", outputs)) for o in found]  # fmt: skip
+    return table(("name", "role", "element type", "shape"), rows) + "\n"
+
+
+# --- IR --------------------------------------------------------------------------------------------------------------
+
+
+def _ir(info: KernelInfo) -> str:
+    shown = [(f"preset {name}", _canonical(info, name)) for name in list(info.presets)[:1]]
+    case = next((case for case in CASES if case.kernel == info.name), None)
+    if case is not None:
+        ours, theirs = case.lowered()
+        result = levels.compare(ours, theirs)
+        texts = [levels.to_text(ours.body), levels.to_text(theirs.body)]
+        about = f"Config `{case.config}` of the conformance suite, op for op, {len(ours.body):,} bytes.\n\n"
+        shown.append(("as emitted", about + fenced(texts[0], "mlir")))
+        if texts[0] != texts[1]:
+            shown.append(("Pallas's", about + fenced(texts[1], "mlir")))
+        shown.append(("diff against Pallas", _difference(case.config, texts, result)))
+    text = "The preset's module after canonicalisation; and one config of the suite, op for op, compared with Pallas.\n"
+    return f"{text}\n{tabs(*shown)}"
+
+
+def _canonical(info: KernelInfo, preset: str) -> str:
+    cfg = info.presets[preset]
+    command = f'KERNELS["{info.name}"].kernel.emit(KERNELS["{info.name}"].presets["{preset}"])'
+    return f"{code(command)}\n\n{fenced(info.kernel.emit(cfg), 'mlir')}"
+
+
+def _difference(config: str, texts: Sequence[str], result: levels.Result) -> str:
+    lines = list(difflib.unified_diff(*(t.splitlines() for t in texts), "ours", "Pallas's", lineterm="", n=2))
+    if not lines:
+        same = "The two are the same bytes" if result.level is levels.Level.IDENTICAL else "The texts are equal"
+        return f"Config `{config}`: level **{result.level.value}**. {same}, and no line differs.\n"
+    return f"Config `{config}`: level **{result.level.value}**.\n\n{fenced('\n'.join(lines), 'diff')}"
+
+
+# --- numerics --------------------------------------------------------------------------------------------------------
+
+
+def _numerics(info: KernelInfo) -> str:
+    report = next(iter(artefact("conformance.json")["reports"].values()))
+    columns, rows = report["columns"]["numerics"], report["rows"]["numerics"]
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        entry = dict(zip(columns, row, strict=True))
+        if entry["kernel"] == info.name:
+            found.setdefault(entry["config"], {})[entry["engine"]] = _verdict(entry)
+    if not found:
+        return "No report has it yet.\n"
+    body = [(config, of.get("numpy", ""), of.get("xla", "")) for config, of in sorted(found.items())]
+    text = (
+        "The largest error against the float64 reference, as a share of the tolerance: 100 % is the most that is "
+        "allowed. Tolerances are derived from element type and length of the sums, in `conformance/numerics`. The "
+        "simulator ran the emitted bytes, on each of its engines.\n"
+    )
+    return f"{text}\n{table(('config', 'numpy', 'xla'), body)}\n\n{made(report, 'nox -s conformance')}\n"
+
+
+def _verdict(entry: dict[str, Any]) -> str:
+    share = entry["share_of_tolerance"]
+    return entry["level"] if share is None else f"{share:.1%}".replace("%", " %")
+
+
+def made(report: dict[str, Any], command: str) -> str:
+    """When something was found out, with what, and how to do it again."""
+    versions = ", ".join(f"{n} {v}" for n, v in report["versions"].items() if n in ("jax", "libtpu") and v)
+    return f'<p class="made">{report["date"][:10]}, {versions}. Again: <code>{command}</code></p>\n'
+
+
+# --- schedules -------------------------------------------------------------------------------------------------------
+
+
+def _schedules(info: KernelInfo) -> str:
+    kernels = artefact("zoo.json")["kernels"]
+    if info.name not in kernels:
+        return f"Not made yet: `nox -s docs-artefacts -- {info.name}`.\n"
+    found = kernels[info.name]
+    targets = {target: of for target, of in found["targets"].items() if "refused" not in of}
+    text = (
+        f"What the TPU compiler made of the preset `{found['preset']}`, without a TPU. A bundle is one VLIW "
+        "instruction; shares are of a slot's places over all bundles of the text. Cycles are estimates, none was "
+        "measured."
+    )
+    text += "".join(f" They are {by}." for by in dict.fromkeys(of["by"] for of in targets.values() if of["by"]))
+    rows = [
+        (
+            target,
+            f"{of['bundles']:,}",
+            f"{of['cycles']:,.0f}" if of["cycles"] else "none",
+            _bound(of),
+            of["spills"],
+            *(f"{of['slots'].get(slot, 0):.0%}".replace("%", " %") for slot in _SLOTS),
+        )
+        for target, of in targets.items()
+    ]
+    head = ("target", "bundles", "cycles", "roofline", "spills", *_SLOTS)
+    notes = "".join(f"\nNo cycles on {t}: {of['why']}.\n" for t, of in targets.items() if not of["cycles"])
+    below = [target for target, of in targets.items() if _is_below(of)]
+    if below:
+        notes += (
+            f"\nOn {', '.join(below)} the estimate has fewer cycles than the roofline allows: it takes HBM for faster "
+            "than its nominal bandwidth.\n"
+        )
+    refused = "".join(f"\n{t} refuses it: {of['refused']}.\n" for t, of in found["targets"].items() if "refused" in of)
+    pictures = tabs(*((target, _pictures(info, target)) for target in targets))
+    command = f"nox -s docs-artefacts -- {info.name}"
+    return f"{text}\n\n{matrix(head, rows)}\n{notes}{refused}\n{pictures}\n{made(found['made'], command)}"
+
+
+def _is_below(of: dict[str, Any]) -> bool:
+    return "roofline" in of and of["cycles"] is not None and of["cycles"] < of["roofline"]["ideal_cycles"]
+
+
+def _bound(of: dict[str, Any]) -> str:
+    if "roofline" not in of:
+        return ""
+    least = f"{of['roofline']['bound']}, ≥ {of['roofline']['ideal_cycles']:,.0f}"
+    return least if of["roofline"]["flops"] else f"no matmul, ≥ {of['roofline']['ideal_cycles']:,.0f}"
+
+
+def _pictures(info: KernelInfo, target: str) -> str:
+    """Both pictures, each with the expression that draws it."""
+    kernel = f'KERNELS["{info.name}"]'
+    drawn = {
+        "schedule": (
+            f"Slots used by the bundles of the hot loop on {target}; full height is all of them.",
+            f'{kernel}.kernel.compile({kernel}.default, "{target}", schedule=True).schedule.svg()',
+        ),
+        "roofline": (
+            f"The kernel below the roofline of {target}.",
+            f'aot.roofline({kernel}.kernel.lower({kernel}.default), "{target}", {_with(info)}cycles=…).svg()',
+        ),
+    }
+    parts: list[str] = []
+    for kind, (caption, expression) in drawn.items():
+        file = ARTEFACTS / "zoo" / f"{info.name}-{target}-{kind}.svg"
+        if file.exists():
+            parts += [svg(file.read_text(encoding="utf-8"), caption, narrow=kind == "roofline"), code(expression)]
+    return "\n\n".join(parts)
+
+
+def _with(info: KernelInfo) -> str:
+    return "scalars=batch, " if info.name in BATCHES else ""
+
+
+# --- source ----------------------------------------------------------------------------------------------------------
+
+
+def _source(info: KernelInfo) -> str:
+    file = Path(inspect.getsourcefile(info.kernel.run) or "")
+    text = file.read_text(encoding="utf-8")
+    inside = file.relative_to(ROOT).as_posix()
+    block = "\n".join(f"    {line}" if line else "" for line in fenced(text, "python").split("\n"))
+    return f'??? abstract "{inside}"\n\n{block}\n'
