@@ -127,11 +127,12 @@ def rows(pairs: Iterable[Pair], found: dict[str, Found]) -> list[Row]:
 _HEAD: Final = """# Cheat-sheet
 
 Pallas on the left, this project on the right. Each row is a test: both kernels are lowered, and their Mosaic modules
-are the same bytes{versions}. `nox -s cheat-sheet` makes this page, and a row whose test fails cannot
-be on it.
+are the same bytes{versions}. Before JAX 0.12 a module holds the places in the sources, which are
+left out on both sides. `nox -s cheat-sheet` makes this page, and a row whose test fails cannot be on it.
 
 In expressions `x`, `y` are vectors, `s`, `t` scalars; elsewhere they are refs, and `b` is the builder.
 """
+_TITLES: Final = {"dma": "DMA", "mxu": "MXU"}
 _GUIDE_HEAD: Final = """
 ## For readers of the Zig guide
 
@@ -156,7 +157,7 @@ def page(pairs: Sequence[Pair], found: dict[str, Found]) -> str:
     made = rows(pairs, found)
     for topic in dict.fromkeys(row.topic for row in made):
         lines += [
-            f"\n## {topic.capitalize()}\n",
+            f"\n## {_TITLES.get(topic, topic.capitalize())}\n",
             "| Pallas | here | emits | element types |",
             "| --- | --- | --- | --- |",
         ]
