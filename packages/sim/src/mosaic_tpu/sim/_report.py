@@ -32,7 +32,7 @@ class Report:
         steps: grid steps and loop iterations.
         dmas: copies started, windows' included.
         dma_bytes: what they copied.
-        op_counts: how often each op of the kernel's function ran.
+        op_counts: how often each op of the kernel's function ran; loads and arithmetic that nobody uses are left out.
         region_counts: how often each region of the kernel's function ran, by the number of its op in the module
             (`mosaic_tpu.sim.ir`) and its own number in the op; the function's own is that of all cores' grid steps.
         memory: the most that any core had in use of each memory space, in bytes; of HBM, the arrays of a device.
