@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -73,7 +74,11 @@ def _axes(op: ir.Operation, type_: ir.Type) -> Iterator[Node | None]:
 
 def _write(name: str, axis: Node | None, keepdims: bool) -> Callable[[Sequence[Text]], Node]:
     how: dict[str, Node | None] = {"keepdims": Text("True") if keepdims else None}
-    second = list(inspect.signature(registry()[f"pallas.{name}"].function).parameters)[2]
-    if second != "axis":
+    if not _axis_is_second(name):
         return lambda xs: Call(f"b.pallas.{name}", *xs, axis=axis, **how)
     return lambda xs: Call(f"b.pallas.{name}", *xs, *([] if axis is None else [axis]), **how)
+
+
+@functools.cache
+def _axis_is_second(name: str) -> bool:
+    return list(inspect.signature(registry()[f"pallas.{name}"].function).parameters)[2] == "axis"
