@@ -139,7 +139,7 @@ def _usage(verb: Verb) -> str:
 
 
 def _prose(text: str) -> str:
-    return re.sub(r"(?<![\w`])(--?[a-z][\w-]*)", r"`\1`", text)
+    return re.sub(r"(?<![\w`])(--?[a-z][\w-]*|(?<= )-(?= ))", r"`\1`", text)
 
 
 def _is_common(argument: Argument) -> bool:
