@@ -1,8 +1,9 @@
-"""Sybil runs the examples of the pages, each page in its own names."""
+"""Sybil runs the examples of the pages, each page with its own names and its own folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from sybil import Document, Example, Region, Sybil
@@ -12,7 +13,7 @@ from docs.generate.site import NO_PAGES
 
 
 def parse(document: Document) -> Iterable[Region]:
-    """Each python block with its output."""
+    """Each block that runs, with its output."""
     for example in made.examples(document.text):
         yield Region(example.start, example.end, parsed=example, evaluator=evaluate)
 
@@ -20,18 +21,33 @@ def parse(document: Document) -> Iterable[Region]:
 def evaluate(example: Example) -> str | None:
     """Run a block and compare what it prints."""
     block: made.Example = example.parsed
-    printed = block.run(example.namespace)
+    printed = block.run(example.namespace["room"])
     if made.same(printed, block.shown):
         return None
     return (
-        f"The page shows\n\n{block.shown or 'no output'}\nand the block prints\n\n{printed}\n"
+        f"The page shows\n\n{block.shown or 'no output'}\nand what is printed is\n\n{printed}\n"
         "`python -m docs.generate.examples` writes what is printed into the pages."
     )
 
 
-pytest_collect_file = Sybil(
-    parsers=[parse], patterns=["**/*.md"], excludes=[f"{name}/**" for name in NO_PAGES]
-).pytest()
+def enter(namespace: dict[str, Any]) -> None:
+    """Before a page's first block."""
+    namespace["room"] = made.Room()
+
+
+def leave(namespace: dict[str, Any]) -> None:
+    """After its last."""
+    namespace["room"].close()
+
+
+SYBIL = Sybil(
+    parsers=[parse],
+    patterns=["*.md", "**/*.md"],
+    excludes=[f"{name}/**" for name in NO_PAGES],
+    setup=enter,
+    teardown=leave,
+)
+pytest_collect_file = SYBIL.pytest()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,14 +4,14 @@ import contextlib
 import io
 import itertools
 import re
-import shlex
 import sys
 from dataclasses import replace
 
 import pytest
 
+from conformance.harness import transcripts
 from conformance.repository.repository import ROOT
-from mosaic_tpu import builder, cli
+from mosaic_tpu import builder
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -48,19 +48,10 @@ def test_the_kernel_prints_what_the_readme_shows() -> None:
         assert printed.getvalue().strip() == shown.strip()
 
 
-def test_the_command_prints_what_the_readme_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("COLUMNS", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    transcripts = [text for language, text in BLOCKS if language == "console"]
-    assert transcripts, "the README has no console block"
-    for step in (step for text in transcripts for step in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]):
-        command, _, shown = step.partition("\n")
-        program, *arguments = shlex.split(command)
-        assert program == "mosaic-tpu"
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            cli.main(arguments)
-        assert printed.getvalue() == shown
+def test_the_command_prints_what_the_readme_shows() -> None:
+    shown = list(transcripts.documented(README))
+    assert shown, "the README has no console block"
+    assert [transcripts.faults(block) for block in shown] == [""] * len(shown)
 
 
 def table() -> list[tuple[list[str], list[str]]]:

@@ -6,12 +6,11 @@ import sys
 import time
 from typing import Final
 
-from docs.generate import cheatsheet, conformance, errors, project, reference, zoo
+from docs.generate import cheatsheet, cli, conformance, errors, project, reference, zoo
 from docs.generate.site import MADE, ROOT, Site
 
-#: Each has a `write(site)`. The order is that of the pages in their sections: a reference of another package, the
-#: command line's for one, is a module here with an `add` to the section "reference".
-PARTS: Final = (cheatsheet, zoo, reference, errors, conformance, project)
+#: Each has a `write(site)`. The order is that of the pages in their sections.
+PARTS: Final = (cheatsheet, zoo, reference, cli, errors, conformance, project)
 
 
 def main() -> int:

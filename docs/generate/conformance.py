@@ -61,10 +61,11 @@ def _ops(reports: list[Report]) -> str:
     of_registry = (op for spec in registry().values() if not spec.is_idiom for op in spec.emits)
     compared = dict.fromkeys(op for report in reports for op in report["ops"])
     ops = sorted({*of_registry, *compared})
-    columns = [d for d in DTYPES if any(d in found for report in reports for found in report["ops"].values())]
-    parts: list[str] = []
-    for dialect in dict.fromkeys(op.partition(".")[0] for op in ops):
+    dialects = list(dict.fromkeys(op.partition(".")[0] for op in ops))
+    parts = [", ".join(f"[{dialect}](#{dialect})" for dialect in dialects) + "\n"]
+    for dialect in dialects:
         own = [op for op in ops if op.startswith(dialect + ".")]
+        columns = [d for d in DTYPES if any(d in report["ops"].get(op, {}) for report in reports for op in own)]
         rows = [(code(op), *(_count(op, d, reports) for d in columns)) for op in own if op in compared]
         without = ", ".join(code(op) for op in own if op not in compared)
         parts.append(f"## {dialect}\n")

@@ -9,37 +9,42 @@ from typing import Any, Final
 
 from docs.generate.site import Site
 
-PACKAGES: Final = ("builder", "kernel", "sim", "aot", "lift")
-#: What each package's errors are about.
-_ABOUT: Final = {
-    "builder": "Raised while a kernel is built, at the kernel's line.",
-    "kernel": "Raised when a kernel is defined, configured or called.",
-    "sim": "Raised, or gathered with `collect=True`, while a kernel is simulated.",
-    "aot": "What the TPU compiler refused, and what was handed to it in vain.",
-    "lift": "Raised when a module cannot be read back.",
+#: What defines errors, and what they are about. The zoo raises those of the kernel package.
+PACKAGES: Final = {
+    "builder.errors": "Raised while a kernel is built, at the kernel's line.",
+    "kernel.errors": "Raised when a kernel is defined, configured or called.",
+    "sim.errors": "Raised, or gathered with `collect=True`, while a kernel is simulated.",
+    "aot.errors": "What the TPU compiler refused, and what was handed to it in vain.",
+    "lift.errors": "Raised when a module cannot be read back.",
+    "cli._errors": "Of the command line, with exit code 2. Any other error of this page ends it with exit code 1.",
 }
 
 
 def write(site: Site) -> None:
     """Write the page."""
     parts: list[str] = []
-    for package in PACKAGES:
-        module = importlib.import_module(f"mosaic_tpu.{package}.errors")
+    for name, about in PACKAGES.items():
+        module = importlib.import_module(f"mosaic_tpu.{name}")
         own = [
             found
             for _, found in inspect.getmembers(module, inspect.isclass)
             if issubclass(found, Exception) and found.__module__ == module.__name__
         ]
         own.sort(key=lambda found: inspect.getsourcelines(found)[1])
-        parts.append(f"## mosaic_tpu.{package}.errors\n\n{_ABOUT[package]}\n")
+        title = f"mosaic_tpu.{name}" if "._" not in name else f"mosaic_tpu.{name.partition('.')[0]}"
+        parts.append(f"## {title}\n\n{about}\n")
         parts += [_entry(error) for error in own]
     site.fill("reference/errors.md", errors="\n".join(parts))
 
 
+def anchor(error: type[Any]) -> str:
+    """Where on the page it is. Packages have errors of the same name."""
+    return f"{error.__module__.split('.')[1]}-{error.__name__.lower()}"
+
+
 def _entry(error: type[Any]) -> str:
-    anchor = error.__name__.lower()
     bases = [base.__name__ for base in error.__bases__ if base is not Exception]
-    lines = [f"### {error.__name__} {{#{anchor}}}\n", _prose(inspect.getdoc(error) or "") + "\n"]
+    lines = [f"### {error.__name__} {{#{anchor(error)}}}\n", _prose(inspect.getdoc(error) or "") + "\n"]
     hint = vars(error).get("default_hint")
     if hint:
         lines.append(f"*Hint*: {_escaped(hint)}\n")

@@ -1,9 +1,10 @@
 """The examples of the pages: every ``python`` block runs, and what stands right after it is what it prints.
 
-An output is a block of ``text``, ``mlir`` or ``diff``. Blocks of a page share their names, in order. Each runs as a
-file called ``kernel.py``, so that the lines that messages name are those of the block. ``python -m
-docs.generate.examples`` runs the pages and writes what was printed into them; the tests (``docs/conftest.py``) only
-compare.
+An output is a block of ``text``, ``mlir`` or ``diff``. Blocks of a page share their names and a folder, in order. Each
+runs as a file called ``kernel.py``, so that the lines that messages name are those of the block; a block that has a
+title is a file of that name in the folder. A ``console`` block is a transcript of the command `mosaic-tpu` in that
+folder: see ``conformance/harness/transcripts.py``. ``python -m docs.generate.examples`` runs the pages and writes what
+was printed into them; the tests (``docs/conftest.py``) only compare.
 """
 
 from __future__ import annotations
@@ -12,19 +13,38 @@ import contextlib
 import io
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from conformance.harness import transcripts
 from docs.generate.site import NO_PAGES, ROOT, WRITTEN
 
 FILE: Final = "kernel.py"
 _BLOCK: Final = re.compile(
-    r"^```python(?P<options>[^\n]*)\n(?P<code>.*?)^```[^\S\n]*$"
-    r"(?:\n\n(?P<output>```(?:text|mlir|diff)[^\n]*\n(?P<shown>.*?)^```[^\S\n]*$))?",
+    r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<code>.*?)^```[^\S\n]*$"
+    r"(?:\n\n(?P<output>```(?:text|mlir|diff)[ \t]*\n(?P<shown>.*?)^```[^\S\n]*$))?",
     re.MULTILINE | re.DOTALL,
 )
+
+
+@dataclass
+class Room:
+    """Where the blocks of a page run.
+
+    Attributes:
+        names: what they have defined.
+        folder: what is current for them; removed by `close`.
+    """
+
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+    folder: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self.folder.cleanup()
 
 
 @dataclass(frozen=True)
@@ -32,39 +52,54 @@ class Example:
     """A block, and what stands on the page as its output.
 
     Attributes:
-        code: the Python.
+        language: ``"python"``, ``"console"``, or that of a file.
+        code: the text of the block.
+        title: the file that it is, if any.
         shown: the output on the page; ``None`` where there is none.
         start: where the block starts in the page, in characters.
         end: where the block and its output end.
-        output: where the output's text starts and ends.
+        output: where the text that is printed starts and ends: of a transcript, all of it.
         line: of the block's first line of code.
     """
 
+    language: str
     code: str
+    title: str | None
     shown: str | None
     start: int
     end: int
     output: tuple[int, int]
     line: int
 
-    def run(self, names: dict[str, Any]) -> str:
-        """Run it with the names of the blocks before it; what it printed."""
-        names.setdefault("__name__", "__main__")
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(self.code, FILE, "exec"), names)
-        return printed.getvalue()
+    def run(self, room: Room) -> str:
+        """Run it after the blocks before it; what it printed, or the transcript as it is now."""
+        with contextlib.chdir(room.folder.name):
+            if self.title is not None:
+                Path(self.title).write_text(self.code, encoding="utf-8")
+            if self.language == "console":
+                return transcripts.rewrite(self.code)
+            printed = io.StringIO()
+            if self.language == "python":
+                with contextlib.redirect_stdout(printed):
+                    exec(compile(self.code, FILE, "exec"), room.names)
+            return printed.getvalue()
 
 
 def examples(text: str) -> Iterator[Example]:
     """The examples of a page, in order."""
     for found in _BLOCK.finditer(text):
+        language, title = found["language"], transcripts.title(found["options"])
+        if language not in ("python", "console") and title is None:
+            continue
+        transcript = language == "console"
         yield Example(
+            language=language,
             code=found["code"],
-            shown=found["shown"],
+            title=title,
+            shown=found["code"] if transcript else found["shown"],
             start=found.start(),
             end=found.end(),
-            output=found.span("shown"),
+            output=found.span("code" if transcript else "shown"),
             line=text.count("\n", 0, found.start("code")) + 1,
         )
 
@@ -86,11 +121,11 @@ def pages() -> list[Path]:
 
 def rewrite(text: str) -> str:
     """The page with each output as it is printed now. A block that prints needs a text block, an empty one will do."""
-    names: dict[str, Any] = {}
+    room = Room()
     parts: list[str] = []
     at = 0
     for example in examples(text):
-        printed = example.run(names)
+        printed = example.run(room)
         if example.shown is None:
             if printed.strip():
                 parts += [text[at : example.end], f"\n\n```text\n{_shown(printed)}```"]
@@ -99,6 +134,7 @@ def rewrite(text: str) -> str:
         first, last = example.output
         parts += [text[at:first], _shown(printed)]
         at = last
+    room.close()
     return "".join([*parts, text[at:]])
 
 

@@ -10,6 +10,7 @@ from enum import Enum
 from types import ModuleType
 from typing import Final
 
+from docs.generate.errors import anchor
 from docs.generate.site import Site, code, fenced, table
 from mosaic_tpu import aot, builder, kernel, lift, sim, zoo
 from mosaic_tpu.builder import OpSpec, registry
@@ -94,6 +95,7 @@ def write(site: Site) -> None:
     site.link("reference", "Value", "reference/value.md")
     for package in _PACKAGES:
         site.add("reference", package.module.__name__, f"reference/{_short(package)}.md", _package_page(package))
+    site.link("reference", "Command line", "reference/cli.md")
     site.link("reference", "Errors", "reference/errors.md")
     for group, about in DIALECTS.items():
         page = _group_page(group.capitalize() if group in _PLAIN else group, about, groups.get(group, []), "b.")
@@ -117,6 +119,7 @@ def _index(groups: dict[str, list[OpSpec]]) -> dict[str, str]:
         ("[Builder](builder.md)", "Declares arguments, holds the ops, finishes the module."),
         ("[Value](value.md)", "A scalar, vector or ref: operators, and what can be asked of it."),
         *((f"[{p.module.__name__}]({_short(p)}.md)", p.text) for p in _PACKAGES),
+        ("[Command line](cli.md)", "`mosaic-tpu`: each verb with its options, exit codes and answers in JSON."),
         ("[Errors](errors.md)", "Every error, with its hint."),
     ]
     return {
@@ -154,7 +157,11 @@ def _package_page(package: Package) -> str:
         if public not in errors and (inspect.isclass(found) or inspect.isfunction(found)):
             parts.append(_identifier(f"{name}.{public}"))
     if errors:
-        parts.append("## Errors\n\n" + ", ".join(f"[`{e}`](errors.md#{e.lower()})" for e in errors) + ".\n")
+        parts.append(
+            "## Errors\n\n"
+            + ", ".join(f"[`{e}`](errors.md#{anchor(getattr(package.module, e))})" for e in errors)
+            + ".\n"
+        )
     return "\n".join(parts)
 
 

@@ -155,7 +155,8 @@ def _ir(info: KernelInfo) -> str:
 def _canonical(info: KernelInfo, preset: str) -> str:
     cfg = info.presets[preset]
     command = f'KERNELS["{info.name}"].kernel.emit(KERNELS["{info.name}"].presets["{preset}"])'
-    return f"{code(command)}\n\n{fenced(info.kernel.emit(cfg), 'mlir')}"
+    verb = code(f"mosaic-tpu zoo emit {info.name}:{preset}")
+    return f"{verb}, or {code(command)}\n\n{fenced(info.kernel.emit(cfg), 'mlir')}"
 
 
 def _difference(config: str, texts: Sequence[str], result: levels.Result) -> str:
@@ -183,7 +184,8 @@ def _numerics(info: KernelInfo) -> str:
     text = (
         "The largest error against the float64 reference, as a share of the tolerance: 100 % is the most that is "
         "allowed. Tolerances are derived from element type and length of the sums, in `conformance/numerics`. The "
-        "simulator ran the emitted bytes, on each of its engines.\n"
+        f"simulator ran the emitted bytes, on each of its engines. `mosaic-tpu zoo run {info.name}` does it for a "
+        "preset, on generated arrays.\n"
     )
     return f"{text}\n{table(('config', 'numpy', 'xla'), body)}\n\n{made(report, 'nox -s conformance')}\n"
 
@@ -251,7 +253,7 @@ def _bound(of: dict[str, Any]) -> str:
 
 
 def _pictures(info: KernelInfo, target: str) -> str:
-    """Both pictures, each with the expression that draws it."""
+    """Both pictures, each with what draws it: the command where there is one, and the expression."""
     kernel = f'KERNELS["{info.name}"]'
     drawn = {
         "schedule": (
@@ -267,7 +269,13 @@ def _pictures(info: KernelInfo, target: str) -> str:
     for kind, (caption, expression) in drawn.items():
         file = ARTEFACTS / "zoo" / f"{info.name}-{target}-{kind}.svg"
         if file.exists():
-            parts += [svg(file.read_text(encoding="utf-8"), caption, narrow=kind == "roofline"), code(expression)]
+            verb = f"{code(f'mosaic-tpu schedule {info.name} --target {target} --form svg')}, or " * (
+                kind == "schedule"
+            )
+            parts += [
+                svg(file.read_text(encoding="utf-8"), caption, narrow=kind == "roofline"),
+                verb + code(expression),
+            ]
     return "\n\n".join(parts)
 
 

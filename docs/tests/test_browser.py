@@ -51,6 +51,23 @@ def test_search_finds_a_kernel_by_what_it_is(visit: Visit) -> None:
     page.locator(".md-search-result__list a[href*='ragged_paged_attention']").first.wait_for(timeout=15_000)
 
 
+def test_search_finds_a_verb_of_the_command(visit: Visit) -> None:
+    page = visit.open("index.html")
+    page.locator("[data-md-component=search-query]").click()
+    page.keyboard.type("simulate")
+    found = page.locator(".md-search-result__list a[href*='reference/cli.html'][href$='#simulate']").first
+    found.wait_for(timeout=15_000)
+    assert "mosaic-tpu simulate" in found.inner_text()
+
+
+def test_the_command_line_has_forms_that_open(visit: Visit) -> None:
+    page = visit.open("reference/cli.html")
+    form = page.locator("details", has_text="mosaic-tpu simulate in JSON").first
+    assert not form.locator("pre").is_visible()
+    form.locator("summary").click()
+    assert "mosaic-tpu/simulate/1" in form.locator("pre").inner_text()
+
+
 LUMINANCE = """selector => {
   const rgb = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number)
   const style = getComputedStyle(document.querySelector(selector))
@@ -97,7 +114,9 @@ def test_the_cheat_sheet_fits_a_phone(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("visit", [{"viewport": {"width": 390, "height": 844}}], indirect=True, ids=["phone"])
-@pytest.mark.parametrize("path", ["index.html", "zoo/matmul.html", "learn/attention.html", "reference/ops/tpu.html"])
+@pytest.mark.parametrize(
+    "path", ["index.html", "zoo/matmul.html", "learn/attention.html", "reference/ops/tpu.html", "reference/cli.html"]
+)
 def test_pages_fit_a_phone(visit: Visit, path: str) -> None:
     page = visit.open(path)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from docs.conftest import SYBIL
 from docs.generate import examples
 from docs.generate.artefacts import BATCHES, smaller
 from docs.generate.reference import DIALECTS, THEMES
-from docs.generate.site import ARTEFACTS, MADE, NO_PAGES, WRITTEN, artefact, code, tabs
+from docs.generate.site import ARTEFACTS, MADE, NO_PAGES, ROOT, WRITTEN, artefact, code, tabs
 from docs.tests.built import NO_SITE
 from mosaic_tpu import zoo
 from mosaic_tpu.builder import registry
@@ -35,19 +38,25 @@ not run
 """
 
 
-def test_blocks_of_a_page_share_their_names() -> None:
+@pytest.fixture
+def room() -> Iterator[examples.Room]:
+    made = examples.Room()
+    yield made
+    made.close()
+
+
+def test_blocks_of_a_page_share_names_and_a_folder(room: examples.Room) -> None:
     first, second = examples.examples(PAGE)
     assert (first.line, first.shown, second.shown) == (4, "42\n", None)
-    names: dict[str, object] = {}
-    assert examples.same(first.run(names), first.shown)
-    assert second.run(names) == "again 2\n"
+    assert examples.same(first.run(room), first.shown)
+    assert second.run(room) == "again 2\n"
+    assert (Path(room.folder.name) / "kernel.py").read_text() == first.code
 
 
-def test_an_output_that_is_not_printed_is_seen() -> None:
+def test_an_output_that_is_not_printed_is_seen(room: examples.Room) -> None:
     first, second = examples.examples(PAGE.replace("42", "43"))
-    names: dict[str, object] = {}
-    assert not examples.same(first.run(names), first.shown)
-    assert not examples.same(second.run(names), second.shown)
+    assert not examples.same(first.run(room), first.shown)
+    assert not examples.same(second.run(room), second.shown)
 
 
 def test_outputs_are_written_into_the_page() -> None:
@@ -57,25 +66,47 @@ def test_outputs_are_written_into_the_page() -> None:
     assert examples.rewrite(written) == written
 
 
-def test_a_block_that_fails_names_its_line() -> None:
+def test_a_block_that_fails_names_its_line(room: examples.Room) -> None:
     (example,) = examples.examples("```python\nx = 1\nx / 0\n```\n")
     with pytest.raises(ZeroDivisionError) as failed:
-        example.run({})
+        example.run(room)
     assert failed.traceback[-1].path == examples.FILE or failed.traceback[-1].lineno == 1
 
 
-def test_every_python_block_of_the_site_is_run() -> None:
+def test_a_transcript_runs_beside_the_files_of_its_page(room: examples.Room) -> None:
+    page = (
+        '```json title="mine.json"\n{"kernel": "matmul", "m": 512}\n```\n\n'
+        "```console\n$ mosaic-tpu lint mine.json --target v6e\nall is well\n```\n"
+    )
+    file, transcript = examples.examples(page)
+    assert file.run(room) == ""
+    assert not examples.same(transcript.run(room), transcript.shown)
+    right = page.replace("all is well", "matmul_kernel for v6e: nothing found")
+    assert examples.rewrite(page) == right
+    assert examples.rewrite(right) == right
+
+
+def test_no_page_with_examples_is_passed_over() -> None:
+    found = examples.pages()
+    assert WRITTEN / "index.md" in found
+    assert [file for file in found if not SYBIL.should_parse(file)] == []
+
+
+def test_every_block_of_the_site_that_could_run_is_run() -> None:
     """Made pages have blocks of source and signatures, which are indented or of another language."""
     made = sorted((MADE / "pages").rglob("*.md"))
     assert made, NO_SITE
-    block = re.compile(r"^```python", re.MULTILINE)
+    block = re.compile(r"^```(?:python|console).*?^```$", re.MULTILINE | re.DOTALL)
     for page in made:
         inside = page.relative_to(MADE / "pages")
-        found = len(block.findall(page.read_text(encoding="utf-8")))
         written = WRITTEN / inside
-        assert found == 0 or written.exists(), f"{inside} is made, and has Python that nobody runs"
-        if written.exists():
-            assert len(list(examples.examples(written.read_text(encoding="utf-8")))) == found
+        text = written.read_text(encoding="utf-8") if written.exists() else ""
+        tested = [text[example.start : example.end] for example in examples.examples(text)]
+        # The tests of the package run the transcripts of its README.
+        tested.append((ROOT / "packages/cli/README.md").read_text(encoding="utf-8"))
+        for found in block.findall(page.read_text(encoding="utf-8")):
+            inner = found.partition("\n")[2].removesuffix("```")
+            assert any(inner in run for run in tested), f"{inside} has a block that nobody runs:\n{found}"
 
 
 def test_pages_are_no_folders_of_the_generator() -> None:

@@ -24,12 +24,15 @@ class Page(HTMLParser):
     links: list[str] = field(default_factory=list)
     fetched: list[str] = field(default_factory=list)
     anchors: set[str] = field(default_factory=set)
+    twice: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
+        if given.get("id") in self.anchors:
+            self.twice.append(given["id"])
         self.anchors.update(given[name] for name in ("id", "name") if name in given)
         if tag in _FETCHED and _FETCHED[tag] in given and given.get("rel") not in _SAID:
             self.fetched.append(given[_FETCHED[tag]])
@@ -68,6 +71,10 @@ def test_no_link_is_broken() -> None:
     assert broken({file: read(file) for file in pages()}) == []
 
 
+def test_no_anchor_is_on_a_page_twice() -> None:
+    assert {file.relative_to(SITE).as_posix(): read(file).twice for file in pages() if read(file).twice} == {}
+
+
 def test_nothing_is_fetched_from_elsewhere() -> None:
     outside = [
         f"{file.relative_to(SITE)}: {address}"
@@ -102,3 +109,9 @@ def test_a_broken_link_is_seen(tmp_path: Path) -> None:
     file = SITE / "index.html"
     assert broken({file: page}) == ["index.html: nowhere.html", "index.html: #here has no such anchor"]
     assert page.fetched == ["//host/x.js"]
+
+
+def test_an_anchor_that_is_there_twice_is_seen() -> None:
+    page = Page()
+    page.feed('<h2 id="here"></h2><h2 id="there"></h2><h3 id="here"></h3>')
+    assert page.twice == ["here"]

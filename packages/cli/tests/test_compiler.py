@@ -100,6 +100,7 @@ def test_a_schedule_in_every_form() -> None:
     data = cli("schedule", "matmul", *SMALL, "--target", "v5e", "--json")
     assert data.json == cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "json").json
     assert (data.json["schema"], data.json["target"]) == ("mosaic-tpu/schedule/1", "v5e")
+    same_shape("schedule", data)
     picture = cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "svg")
     assert picture.out.startswith("<svg ") and picture.out.endswith("</svg>\n")
     written = cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "svg", "-o", "s.svg", "--json")

@@ -15,7 +15,7 @@ from mosaic_tpu.aot import TARGETS
 from mosaic_tpu.cli import _main, main
 from mosaic_tpu.cli._options import GENERATIONS, targets_of
 
-from .cli_kit import DOUBLE, Pipe, cli, refused
+from .cli_kit import DOUBLE, Pipe, cli, refused, same_shape
 
 LIGHT = [
     *(["--help"], ["--version"], ["zoo", "list"], ["zoo", "list", "--json"], ["zoo", "--help"], ["tune", "--help"]),
@@ -142,6 +142,7 @@ def test_an_error_as_json_is_one_document() -> None:
     said = cli("lint", "-", "--json", stdin=b"func.func @x() {")
     assert (said.code, said.json["error"]["op"]) == (1, "read")
     assert said.json["error"]["kind"] and said.json["error"]["remedy"]
+    same_shape("error", said)
 
 
 def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:

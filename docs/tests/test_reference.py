@@ -1,0 +1,76 @@
+"""The reference says all there is: each verb with its options and the form of its answers, each error."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+
+import pytest
+
+from conformance.harness.command import cli
+from docs.generate.cli import FORMS, Verb, verbs
+from docs.generate.errors import PACKAGES
+from docs.generate.site import MADE, ROOT
+from docs.tests.built import NO_SITE
+from mosaic_tpu import zoo
+
+VERBS = list(verbs())
+
+
+def made(path: str) -> str:
+    file = MADE / "pages" / path
+    assert file.exists(), NO_SITE
+    return file.read_text(encoding="utf-8")
+
+
+def section(verb: Verb) -> str:
+    _, _, found = made("reference/cli.md").partition(f"{{#{verb.anchor}}}\n")
+    return found.partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_a_verb_has_all_that_its_help_has(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    said = cli(*verb.words, "--help").out
+    page = made("reference/cli.md")
+    options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", said)) - {"--help", "--version"}
+    shown = section(verb) + page.partition("## Common options")[2].partition("\n## ")[0]
+    assert sorted(option for option in options if f"`{option}" not in shown) == []
+    usage = said.partition("\n")[0].removeprefix("Usage: ").rstrip()
+    # Arguments that may be left out have their name on the page.
+    assert f"\n{usage.removesuffix(' [ARGS]')}" in section(verb)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_a_verb_that_answers_in_json_shows_the_form(verb: Verb) -> None:
+    answers = "--json" in cli(*verb.words, "--help").out
+    assert answers == (f'"schema": "mosaic-tpu/{verb.anchor}/1"' in section(verb))
+
+
+def test_forms_are_those_of_the_tests() -> None:
+    """Written on fewer lines, and nothing else."""
+    shown = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", made("reference/cli.md"), re.DOTALL)]
+    held = [json.loads(file.read_text(encoding="utf-8")) for file in FORMS.glob("*.json")]
+    assert len(shown) > len(VERBS)
+    assert [form for form in shown if form not in held] == []
+
+
+def test_every_public_error_is_in_the_catalogue() -> None:
+    page = made("reference/errors.md")
+    for folder in (*ROOT.glob("packages/*/src/mosaic_tpu/*"), *ROOT.glob("zoo/src/mosaic_tpu/*")):
+        for file in folder.rglob("*.py"):
+            private = any(part.startswith("_") for part in file.relative_to(folder).parts)
+            if private and f"{folder.name}.{file.stem}" not in PACKAGES:
+                continue
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef) and re.fullmatch(r"[A-Z]\w*Error", node.name):
+                    assert f"{{#{folder.name}-{node.name.lower()}}}" in page, f"{file} has {node.name}"
+
+
+@pytest.mark.parametrize("name", zoo.KERNELS)
+def test_the_verb_of_a_zoo_page_prints_what_the_page_shows(name: str) -> None:
+    said = cli("zoo", "emit", f"{name}:default").out
+    page = made(f"zoo/{name}.md")
+    assert f"`mosaic-tpu zoo emit {name}:default`" in page
+    assert "\n".join(f"    {line}" if line else "" for line in said.rstrip().splitlines()) in page
