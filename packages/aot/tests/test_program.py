@@ -12,6 +12,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from mosaic_tpu.aot import _compat
 from mosaic_tpu.aot._program import program_of
 from mosaic_tpu.aot.errors import SourceError
 from mosaic_tpu.sim import ir
@@ -197,3 +198,8 @@ def test_what_holds_no_kernel_is_refused(source: Any, said: str) -> None:
 def test_a_program_without_a_kernel_is_refused() -> None:
     with pytest.raises(SourceError, match="holds no tpu_custom_call"):
         program_of(lowered(lambda x: x + 1, jax.ShapeDtypeStruct((8, 128), jnp.float32)))
+
+
+def test_a_module_that_has_left_the_serialized_form_and_keeps_its_mark() -> None:
+    marked = f"module attributes {{stable_mosaic.version = 15 : i64}} {{{DOUBLE}}}"
+    assert _compat.body_of(marked).data == _compat.body_of(f"module {{{DOUBLE}}}").data

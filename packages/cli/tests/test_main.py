@@ -128,6 +128,11 @@ def test_an_unknown_shell_is_wrong_usage() -> None:
         (["zoo", "lst"], ("list", "mosaic-tpu zoo --help")),
         (["zoo", "list", "--bogus"], ("--bogus", "mosaic-tpu zoo list --help")),
         (["simulate", "matmul", "--seed", "x"], ("--seed", "mosaic-tpu simulate --help")),
+        (["simulate", "matmul", "--seed", "-1"], ("--seed", "mosaic-tpu simulate --help")),
+        (["simulate", "matmul", "--seeds", "0"], ("--seeds",)),
+        (["simulate", "matmul", "--cores", "0"], ("--cores",)),
+        (["simulate", "matmul", "--timeout", "0"], ("--timeout",)),
+        (["zoo", "run", "matmul", "--seed", "-1"], ("--seed", "mosaic-tpu zoo run --help")),
         (["ir", "show", "--bogus"], ("there is no option --bogus",)),
     ],
 )
@@ -190,6 +195,39 @@ def test_a_pipe_that_is_closed_early_leaves_no_word() -> None:
     assert (done.returncode in (0, 141), done.stderr) == (True, "")
 
 
+def _in_a_shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = line.replace("mosaic-tpu", f"{sys.executable} -m mosaic_tpu.cli")
+    given = {**os.environ, **variables}
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=given)
+
+
+@pytest.mark.parametrize("line", ["mosaic-tpu zoo list >&-", "mosaic-tpu --help >&-", "mosaic-tpu zoo list --json >&-"])
+def test_standard_output_may_be_closed(line: str) -> None:
+    done = _in_a_shell(line)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_standard_input_may_be_closed() -> None:
+    done = _in_a_shell("mosaic-tpu lint - <&-")
+    assert done.returncode == 1
+    assert "the text is empty" in done.stderr
+
+
+@pytest.mark.parametrize("more", ["", " --json"])
+def test_a_full_disk_is_told(more: str) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    done = _in_a_shell(f"mosaic-tpu zoo list{more} > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: standard output: No space left on device")
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_too_little_memory_is_no_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fails(monkeypatch, MemoryError("Unable to allocate 4.00 PiB"))
+    refused(cli("zoo", "list"), "not enough memory: Unable to allocate 4.00 PiB", "--set", code=1)
+
+
 # --- terminals ----------------------------------------------------------------------------------------------------
 
 
@@ -204,6 +242,19 @@ def test_what_is_no_terminal_is_never_wrapped(monkeypatch: pytest.MonkeyPatch) -
     assert max(map(len, cli("zoo", "list").out.splitlines())) > 100
     monkeypatch.setenv("COLUMNS", "60")
     assert max(map(len, cli("zoo", "list").out.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("line", ["mosaic-tpu --help", "mosaic-tpu zoo list"])
+def test_a_terminal_that_does_not_know_its_width(line: str) -> None:
+    assert _in_a_shell(line, COLUMNS="0").stdout == _in_a_shell(line).stdout != ""
+
+
+def test_characters_that_an_encoding_lacks_are_escaped() -> None:
+    done = _in_a_shell(
+        "mosaic-tpu schedule --help; mosaic-tpu nö", PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0"
+    )
+    assert done.returncode == 2
+    assert "n\\xf6" in done.stderr or "n\\udcc3" in done.stderr
 
 
 def test_text_that_is_emitted_is_never_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:

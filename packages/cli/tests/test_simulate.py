@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .cli_kit import DOUBLE, RACE, cli, refused, same_shape, same_text
+from .cli_kit import DOUBLE, RACE, SMALL, cli, refused, same_shape, same_text
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_arrays_that_are_none_are_wrong_usage() -> None:
     Path("noise.npy").write_bytes(b"noise")
     refused(cli("simulate", "double.mlir", "--input", "noise.npy"), "noise.npy holds no arrays")
     refused(cli("simulate", "double.mlir", "--input", "no.npy"), "cannot read no.npy")
-    refused(cli("simulate", "double.mlir", "--seeds", "0"), "--seeds is 0")
+    refused(cli("simulate", "double.mlir", "--seeds", "0"), "--seeds")
     refused(cli("simulate", "double.mlir", "--dma", "never"), "--dma")
     refused(cli("simulate", "double.mlir", "-o", "no/such.npz"), "cannot write no/such.npz")
     refused(cli("simulate", "no.mlir"), "there is no file no.mlir")
@@ -102,3 +102,13 @@ def test_arrays_that_do_not_fit_are_a_failure() -> None:
 
 def test_damaged_bytes_are_a_failure() -> None:
     refused(cli("simulate", "-", stdin=b"ML\xefR" + bytes(40)), code=1)
+
+
+@pytest.mark.parametrize("verb", ["simulate", "lint"])
+def test_what_ir_show_prints_is_a_source(verb: str) -> None:
+    """A body's text keeps the mark of the form that it has left."""
+    file = Path("small.mlirbc")
+    cli("zoo", "emit", "matmul", *SMALL, "--form", "bytes", "-o", str(file))
+    text = cli("ir", "show", str(file)).out
+    assert "stable_mosaic.version" in text
+    assert cli(verb, "-", stdin=text.encode()).code == 0

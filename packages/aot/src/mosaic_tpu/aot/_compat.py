@@ -29,7 +29,7 @@ from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from mosaic_tpu.sim.ir import new_context
+from mosaic_tpu.sim.ir import names_of, new_context
 
 _ir: Final = cast("Any", ir)
 _tpu: Final[Any] = _tpu_ext
@@ -57,6 +57,10 @@ def compiler_version() -> str | None:
     return None
 
 
+#: Of the form in which a body is kept.
+_MARK: Final = "stable_mosaic.version"
+
+
 # --- bodies ------------------------------------------------------------------------------------------------------
 
 
@@ -82,9 +86,12 @@ def body_of(source: Any) -> Body:
         MLIRError: MLIR cannot read it.
     """
     with new_context(), _ir.Location.unknown():
-        module = _ir.Module.parse(_bytecode(source.operation) if is_mlir_module(source) else source).operation
-        if "stable_mosaic.version" in module.attributes:  # it has that form already, which hides what it does
-            _serde(module, "false")
+        parsed = _ir.Module.parse(_bytecode(source.operation) if is_mlir_module(source) else source)
+        module = parsed.operation
+        if _MARK in module.attributes:
+            if "func.func" not in names_of(parsed):  # else it has left that form, which hides what it does
+                _serde(module, "false")
+            del module.attributes[_MARK]
         communicates, has_barrier = _tpu.private_has_communication(module)
         _serde(module, "true")
         return Body(_bytecode(module, desired_version=0), communicates, has_barrier)

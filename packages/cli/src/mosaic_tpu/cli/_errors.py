@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import linecache
 import os
 import re
@@ -22,6 +23,8 @@ BROKEN_PIPE: Final = 141
 
 #: The bases of all errors of ours, by name: to ask for the classes would import them.
 _OURS: Final = (("mosaic_tpu.builder.errors", "MosaicError"), ("mosaic_tpu.sim.errors", "ModuleError"))
+#: What a full or broken disk answers.
+_FULL: Final = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 _PLACE: Final = re.compile(r"(.+\.\w+):(\d+)$")
 
 
@@ -39,6 +42,10 @@ class UsageError(Exception):
         super().__init__(summary)
 
 
+class OutputError(Exception):
+    """Standard output cannot be written to."""
+
+
 def guarded(run: Callable[[], int], arguments: Sequence[str]) -> int:
     """Run a command; every exception becomes a message and an exit code."""
     try:
@@ -53,6 +60,9 @@ def guarded(run: Callable[[], int], arguments: Sequence[str]) -> int:
             return BROKEN_PIPE
         return error.code if isinstance(error.code, int) else FAILED
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            _silence(sys.stdout)
+            return _told(OutputError(error.strerror or "it cannot be written to"), [])
         return _told(error, arguments)
 
 
@@ -80,6 +90,11 @@ def _facts(error: Exception, arguments: Sequence[str]) -> tuple[int, dict[str, A
         return USAGE, {"kind": "UsageError", "cause": str(error).strip(), "remedy": _help_of(arguments)}
     if any(_is_a(error, base) for base in _OURS):
         return FAILED, _of_ours(error)
+    if isinstance(error, OutputError):
+        return FAILED, {"kind": "OutputError", "cause": f"standard output: {error}", "remedy": "write it elsewhere"}
+    if isinstance(error, MemoryError):
+        cause = f"there is not enough memory: {error}".removesuffix(": ")
+        return FAILED, {"kind": "MemoryError", "cause": cause, "remedy": "take a smaller config, with --set"}
     remedy = "this is a fault of mosaic-tpu: please report it, with the command and what `mosaic-tpu doctor` says"
     if "--debug" not in arguments and not os.environ.get("MOSAIC_TPU_DEBUG"):
         remedy += "; --debug shows where it happened"

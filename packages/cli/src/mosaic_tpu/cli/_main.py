@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mosaic_tpu.cli._errors import guarded
 from mosaic_tpu.cli._jax import without_tpu
+from mosaic_tpu.cli._streams import prepare
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -40,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0; 1 where a check failed or an input is refused; 2 for wrong usage; 70 for a fault of ours.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    prepare()
     without_tpu()
     return guarded(lambda: _run(given), given)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from mosaic_tpu.cli._errors import UsageError, source_line
 from mosaic_tpu.cli._input import Source, source
@@ -24,16 +25,18 @@ def simulate(
         list[Path] | None,
         Parameter(name=("--input", "-i"), negative=(), help="Arrays, .npy or .npz, in order; else generated ones."),
     ] = None,
-    seed: Annotated[int, Parameter(help="Of the schedule and of generated inputs.")] = 0,
-    seeds: Annotated[int, Parameter(help="How many schedules, with seeds from --seed on.")] = 1,
+    seed: Annotated[int, Parameter(help="Of the schedule and of generated inputs.", validator=Number(gte=0))] = 0,
+    seeds: Annotated[
+        int, Parameter(help="How many schedules, with seeds from --seed on.", validator=Number(gte=1))
+    ] = 1,
     dma: Annotated[Literal["random", "eager", "wait"], Parameter(help="When copies happen.")] = "random",
     engine: Annotated[Literal["numpy", "xla"], Parameter(help="Only numpy looks for all hazards.")] = "numpy",
     checks: Annotated[bool, Parameter(help="Look for hazards.")] = True,
     shuffle: Annotated[bool, flag("Run parallel grid steps in a seeded order.")] = False,
     compare_fills: Annotated[bool, flag("Run again with other contents of uninitialised memory.")] = False,
     allow_unwritten: Annotated[bool, flag("Outputs may have unwritten elements.")] = False,
-    cores: Annotated[int, Parameter(help="Simulated cores.")] = 1,
-    timeout: Annotated[float | None, Parameter(help="Seconds for each run.")] = None,
+    cores: Annotated[int, Parameter(help="Simulated cores.", validator=Number(gte=1))] = 1,
+    timeout: Annotated[float | None, Parameter(help="Seconds for each run.", validator=Number(gt=0))] = None,
     trace: Annotated[bool, flag("With every event, in JSON.")] = False,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write the outputs of the last run to this .npz file.")
@@ -48,8 +51,6 @@ def simulate(
     from mosaic_tpu.cli._arrays import given
     from mosaic_tpu.sim import simulate as simulated
 
-    if seeds < 1:
-        raise UsageError(f"--seeds is {seeds}", "at least 1")
     found = source(name, settings)
     arrays = given(found, inputs or [], seed)
     partial = found.chosen is not None and bool(found.chosen.info.kernel.partial_outputs)

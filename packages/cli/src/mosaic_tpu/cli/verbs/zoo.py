@@ -4,6 +4,7 @@ import base64
 from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from mosaic_tpu.cli._kernels import Chosen, chosen, plain_config
 from mosaic_tpu.cli._options import COMMON, Common, Kernel, Output, Settings, flag
@@ -130,7 +131,7 @@ def run(
     /,
     *,
     engine: Annotated[Engine, Parameter(help=f"{ENGINES} looks for all hazards.")] = "numpy",
-    seed: Annotated[int, Parameter(help="Of the inputs and of the schedule.")] = 0,
+    seed: Annotated[int, Parameter(help="Of the inputs and of the schedule.", validator=Number(gte=0))] = 0,
     settings: Settings = None,
     common: Common = COMMON,
 ) -> int:
