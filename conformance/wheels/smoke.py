@@ -55,7 +55,7 @@ def run_commands(distribution: str) -> None:
     """Run the commands in that README, in a folder with the files that it shows, and look at how they end."""
     readme = importlib.metadata.metadata(distribution).get_payload()
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in re.findall(r"^```\w+ (\S+)\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL):
+        for name, text in re.findall(r'^```\w+ title="(\S+)"\n(.*?)^```$', readme, re.MULTILINE | re.DOTALL):
             Path(folder, name).write_text(text, encoding="utf-8")
         for block in re.findall(r"^```console\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL):
             for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
