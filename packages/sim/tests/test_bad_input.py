@@ -195,7 +195,8 @@ def test_names_and_strings_that_are_no_utf8(line: str, name: str) -> None:
 
 def test_names_and_strings_beyond_ascii() -> None:
     text = COPY.replace(
-        "  return\n", '  "tpu.trace_stop"() {a = "\\C3\\A9", b = "ü"} : () -> () loc("é":1:2)\n  return\n'
+        "  return\n",
+        '  "tpu.trace_stop"() {a = "\\C3\\A9", b = "ü", c = "C:\\\\Fa"} : () -> () loc("é\\\\FF":1:2)\n  return\n',
     )
     np.testing.assert_array_equal(simulate(text, X).outputs[0], X)
 

@@ -7,10 +7,10 @@ synchronous, or the grid has one step, and two otherwise.
 Each of these allocations is the compiler's to the byte: for the zoo's presets and for a sweep over shapes, types and
 index maps on v5e, v6e and tpu7x (conformance/test_lint_vmem.py prints both). Two things are not in the total: spilled
 registers and large intermediate values, which the compiler adds (an 8 MiB matmul of one block spills 1.8 MiB on v5e),
-so the total is a lower bound; and operands that XLA itself puts into VMEM, in whole, because an op before the kernel
-makes them there: these need no window. On tpu7x XLA does that with arguments of the program too,
-where they fit beside the kernel. A kernel of one step needs less than its total where its buffers are used one after
-the other, since the compiler then lays them over each other: `needed_at_once`.
+so the kernel takes no less than the total; and operands that XLA itself puts into VMEM, in whole, because an op before
+the kernel makes them there: these need no window. On tpu7x XLA does that with arguments of the program too, where they
+fit beside the kernel. Only a kernel of one step may take less, where its buffers are used one after the other, since
+the compiler then lays them over each other: `needed_at_once`.
 """
 
 from __future__ import annotations

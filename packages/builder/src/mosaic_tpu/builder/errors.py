@@ -15,7 +15,7 @@ from mosaic_tpu.builder._frames import user_line
 
 
 class MosaicError(Exception):
-    """Base of all errors of mosaic-tpu.
+    """Base of errors about a kernel that is built: of this package, and of others that build with it.
 
     Attributes:
         summary: what was wrong, one sentence.

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from mosaic_tpu.sim import _compat, _probe
 from mosaic_tpu.sim._module import Call, Module
 from mosaic_tpu.sim._parse import parse
+from mosaic_tpu.sim._types import unescaped
 from mosaic_tpu.sim.errors import InternalError, ModuleFormatError, SimulationError
 
 #: How deep brackets may be nested in text: MLIR's parser calls itself for each, and overflows the stack in the end.
@@ -194,9 +195,8 @@ def _check_utf8(text: str) -> None:
     if not has_high_escapes(text):
         return
     for found in _STRING.finditer(text):
-        plain = re.sub(rb"\\([0-9A-Fa-f]{2})", lambda code: bytes.fromhex(code[1].decode()), found[0].encode())
         try:
-            plain.decode()
+            unescaped(found[0]).decode()
         except UnicodeDecodeError:
             line = text.count("\n", 0, found.start()) + 1
             raise ModuleFormatError(

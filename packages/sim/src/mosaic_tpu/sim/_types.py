@@ -244,11 +244,13 @@ def integers(text: str) -> tuple[int, ...]:
 def unquote(text: str) -> str:
     r"""A string attribute's content; MLIR writes what is not printable as ``\0A``."""
     body = text.strip()
-    if not body.startswith('"'):
-        return body
-    body = body[1 : body.rindex('"')].encode()
-    plain = re.sub(rb"\\([0-9A-Fa-f]{2}|.)", lambda m: bytes([int(m[1], 16)]) if len(m[1]) == 2 else m[1], body)
-    return plain.decode(errors="replace")
+    return unescaped(body).decode(errors="replace") if body.startswith('"') else body
+
+
+def unescaped(quoted: str) -> bytes:
+    """The bytes of a string between its quotes."""
+    body = quoted[1 : quoted.rindex('"')].encode()
+    return re.sub(rb"\\([0-9A-Fa-f]{2}|.)", lambda m: bytes([int(m[1], 16)]) if len(m[1]) == 2 else m[1], body)
 
 
 @functools.lru_cache(maxsize=4096)
