@@ -18,6 +18,7 @@ from mosaic_tpu.aot._operands import operands_in_hbm_of
 from mosaic_tpu.aot._pool import Dump, Flags
 from mosaic_tpu.aot._program import Program, program_of
 from mosaic_tpu.aot._progress import Progress
+from mosaic_tpu.aot._remedy import remedy
 from mosaic_tpu.aot._worker import Answer
 from mosaic_tpu.aot.errors import (
     CompileError,
@@ -26,6 +27,7 @@ from mosaic_tpu.aot.errors import (
     InternalCompilerError,
     NoCompilerError,
     OptionError,
+    ScopedVmemError,
     SourceError,
 )
 from mosaic_tpu.aot.schedule import Dumps, Schedule, read_schedule
@@ -132,7 +134,8 @@ def compile(
             compiled alone into VMEM, and its copies become loads and stores. Of programs with one kernel.
         flags: of libtpu, by their names without dashes.
         schedule: keep what ``.schedule`` is made of; it makes compiling several times slower.
-        timeout: seconds for the compiler.
+        timeout: seconds for the compiler; a kernel that exceeds its limit of VMEM is compiled once or twice more within
+            them, to find the limit that the error's hint names.
         cache: look for the answer on disk, and keep it there.
 
     Raises:
@@ -312,9 +315,20 @@ def _compiled(job: _Job) -> Compilation:
     if error is None and options.schedule and not dumps:
         hint = "is there room on the disk? A newer libtpu may also write other files"
         error = DiskError("the compiler left no schedule", op="compile", target=str(job.target), hint=hint)
+    if isinstance(error, ScopedVmemError):
+        left = options.timeout - (0.0 if kept else answer.seconds)
+        error.hint = remedy(error, job.target.generation, lambda limit: _refused(job, limit, left))
     return Compilation(
         job.name or job.program.name, job.target, compiler, answer.seconds, kept is not None, error, dumps
     )
+
+
+def _refused(job: _Job, limit: int, left: float) -> CompileError | None:
+    """Why the compiler refuses a job with another limit of VMEM; ``None`` where it accepts."""
+    if left <= 0:
+        return CompileTimeoutError("no time is left", op="compile", target=str(job.target))
+    options = dataclasses.replace(job.options, vmem_limit_bytes=limit, schedule=False, timeout=left)
+    return _compiled(dataclasses.replace(job, options=options)).error
 
 
 def _restored(kept: dict[str, Any] | None) -> tuple[Answer, Mapping[str, Dumps]] | None:
