@@ -82,6 +82,15 @@ def test_a_program_is_linted_and_simulated_whole(program: str) -> None:
     assert (said.code, said.json["runs"][0]["kernel"]) == (0, "times_2, times_3")
 
 
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_schedule_of_one_of_several_kernels(program: str) -> None:
+    refused(cli("schedule", program), "holds 2 kernels", "0 times_2, 1 times_3")
+    refused(cli("schedule", program, "--kernel", "name.2"), "no kernel 'name.2'", "0 times_2, 1 times_3")
+    named = cli("schedule", program, "--kernel", "times_3")
+    assert named.out.startswith("times_3 on v6e: ")
+    assert cli("schedule", program, "--kernel", "1").out == named.out
+
+
 def test_a_kernel_of_a_program_is_chosen() -> None:
     program = cli("zoo", "emit", "matmul", "--form", "stablehlo").data
     for which in ("0", "matmul_kernel"):

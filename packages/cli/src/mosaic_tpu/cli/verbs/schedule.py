@@ -66,12 +66,12 @@ def _chosen(compiled: Any, kernel: str | None, name: str) -> Any:
     """The schedule of the only kernel, or of the one that is named."""
     if kernel is None and len(compiled.dumps) == 1:
         return compiled.schedule
-    made = compiled.schedules
-    names = list(made)
+    names = list(compiled.dumps)
+    listed = f"--kernel takes a name or a number: {', '.join(f'{n} {known}' for n, known in enumerate(names))}"
     if kernel is None:
-        raise UsageError(f"{name} holds {len(made)} kernels", f"--kernel takes a name or a number: {', '.join(names)}")
+        raise UsageError(f"{name} holds {len(names)} kernels", listed)
     if kernel.isdecimal() and int(kernel) < len(names):
-        return made[names[int(kernel)]]
-    if kernel not in made:
-        raise UsageError(f"{name} has no kernel {kernel!r}", f"one of {', '.join(names)}")
-    return made[kernel]
+        kernel = names[int(kernel)]
+    if kernel not in names:
+        raise UsageError(f"{name} has no kernel {kernel!r}", listed)
+    return compiled.schedule_of(kernel)
