@@ -29,7 +29,7 @@ from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_
 from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from mosaic_tpu.sim.ir import names_of, new_context
+from mosaic_tpu.sim.ir import in_stable_form, new_context
 
 _ir: Final = cast("Any", ir)
 _tpu: Final[Any] = _tpu_ext
@@ -89,7 +89,7 @@ def body_of(source: Any) -> Body:
         parsed = _ir.Module.parse(_bytecode(source.operation) if is_mlir_module(source) else source)
         module = parsed.operation
         if _MARK in module.attributes:
-            if "func.func" not in names_of(parsed):  # else it has left that form, which hides what it does
+            if in_stable_form(parsed):  # which hides what it does
                 _serde(module, "false")
             del module.attributes[_MARK]
         communicates, has_barrier = _tpu.private_has_communication(module)

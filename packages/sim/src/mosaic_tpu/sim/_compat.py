@@ -35,16 +35,24 @@ def new_context() -> ir.Context:
     return context
 
 
+def in_stable_form(module: Any) -> bool:
+    """Whether a module's ops are those of stable_mosaic, the form in which a call holds it.
+
+    Its mark, ``stable_mosaic.version``, does not tell: it stays when a module leaves that form.
+    """
+    return "func.func" not in _names_of(module)
+
+
 def deserialize(module: Any) -> None:
-    """From the stable_mosaic form to the dialects, in place; the mark of that form stays when a module leaves it."""
-    if "stable_mosaic.version" in module.operation.attributes and "func.func" not in names_of(module):
+    """From the stable_mosaic form to the dialects, in place, if it has the mark of that form and has not left it."""
+    if "stable_mosaic.version" in module.operation.attributes and in_stable_form(module):
         context = module.context
         pipeline = PassManager.parse("builtin.module(mosaic-serde{serialize=false})", context=context)
         with open_ir.Location.unknown(context):
             pipeline.run(module.operation)
 
 
-def names_of(module: Any) -> list[str]:
+def _names_of(module: Any) -> list[str]:
     """The names of the ops right in a module. Iterating makes MLIR look for each dialect's Python, every time."""
     names: list[str] = []
 

@@ -253,8 +253,7 @@ def _refused(error: Exception | str) -> ModuleFormatError:
 
 def _read_module(module: Any, debug_locations: bytes | None = None) -> Module:
     try:
-        if "stable_mosaic.version" in module.operation.attributes:
-            _compat.deserialize(module)
+        _compat.deserialize(module)
         if not module.operation.verify():
             raise ModuleFormatError("the module does not verify", op="read")
         text = _compat.generic_text(module)
