@@ -8,17 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
-import scipy.special
 
 from mosaic_tpu.sim._memory import Array
 
 if TYPE_CHECKING:
     from mosaic_tpu.sim._core import Core
 
-erf = scipy.special.erf
-erfc = scipy.special.erfc
 #: What a float type can hold, of NumPy's types and ours.
 finfo: Any = ml_dtypes.finfo
+
+
+def erf(x: Any) -> Any:
+    """The error function; few kernels have it, and SciPy takes as long to import as all the rest."""
+    import scipy.special
+
+    return scipy.special.erf(x)
+
+
+def erfc(x: Any) -> Any:
+    """One minus `erf`."""
+    import scipy.special
+
+    return scipy.special.erfc(x)
 
 
 def divide(a: int, b: int) -> int:
