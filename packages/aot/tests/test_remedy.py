@@ -14,7 +14,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from mosaic_tpu.aot import TARGETS, compile, compile_all, lint
 from mosaic_tpu.aot._remedy import remedy
-from mosaic_tpu.aot.errors import CompileError, CompileTimeoutError, LayoutError, ScopedVmemError, VmemError
+from mosaic_tpu.aot.errors import CompileError, CompileTimeoutError, DiskError, LayoutError, ScopedVmemError, VmemError
 
 from .conftest import lowered
 
@@ -168,8 +168,12 @@ def test_lint_names_a_limit_that_compiles_though_it_cannot_know_the_least(
         (None, "give vmem_limit_bytes=34603008, with which it compiles"),
         (ScopedVmemError("more", hint="its own"), "its own"),
         (VmemError("the kernel needs 128 MiB"), "no vmem_limit_bytes is enough: take smaller"),
-        (LayoutError("no layout"), "vmem_limit_bytes=34603008 is enough, but the compiler refuses then for another"),
+        (
+            LayoutError("no layout"),
+            "with vmem_limit_bytes=34603008 the compiler refuses it for another reason: no layout",
+        ),
         (CompileTimeoutError("no answer"), "what the refusal said"),
+        (DiskError("no room"), "what the refusal said"),
     ],
 )
 def test_the_hint_says_what_came_of_the_limit(answer: CompileError | None, says: str) -> None:

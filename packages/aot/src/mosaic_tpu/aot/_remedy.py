@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mosaic_tpu.aot._diagnose import limit_above, used_and_limit
-from mosaic_tpu.aot.errors import CompileError, CompileTimeoutError, ScopedVmemError, VmemError
+from mosaic_tpu.aot.errors import CompileError, ScopedVmemError, VmemError
 from mosaic_tpu.aot.targets import Generation
 
 
@@ -38,6 +38,6 @@ def remedy(error: ScopedVmemError, generation: Generation, refused: Callable[[in
         return f"give vmem_limit_bytes={enough}, with which it compiles, or take smaller blocks"
     if isinstance(again, VmemError):
         return again.hint
-    if isinstance(again, CompileTimeoutError):
+    if again.transient:  # it had no time, or no room on the disk
         return error.hint
-    return f"vmem_limit_bytes={enough} is enough, but the compiler refuses then for another reason: {again.summary}"
+    return f"with vmem_limit_bytes={enough} the compiler refuses it for another reason: {again.summary}"
