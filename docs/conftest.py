@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ def parse(document: Document) -> Iterable[Region]:
 def evaluate(example: Example) -> str | None:
     """Run a block and compare what it prints."""
     block: made.Example = example.parsed
-    printed = block.run(example.namespace["room"])
+    printed = block.run(example.namespace["workspace"])
     if made.same(printed, block.shown):
         return None
     return (
@@ -32,12 +33,13 @@ def evaluate(example: Example) -> str | None:
 
 def enter(namespace: dict[str, Any]) -> None:
     """Before a page's first block."""
-    namespace["room"] = made.Room()
+    namespace["open"] = ExitStack()
+    namespace["workspace"] = namespace["open"].enter_context(made.workspace())
 
 
 def leave(namespace: dict[str, Any]) -> None:
     """After its last."""
-    namespace["room"].close()
+    namespace["open"].close()
 
 
 SYBIL = Sybil(

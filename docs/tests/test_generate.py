@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from docs.generate import examples
 from docs.generate.reference import DIALECTS, THEMES
 from docs.generate.site import MADE, NO_PAGES, ROOT, WRITTEN, code, tabs
 from docs.tests.built import NO_SITE
+from mosaic_tpu.aot import _cache
 from mosaic_tpu.builder import registry
 
 PAGE = """# Page
@@ -37,24 +37,23 @@ not run
 
 
 @pytest.fixture
-def room() -> Iterator[examples.Room]:
-    made = examples.Room()
-    yield made
-    made.close()
+def workspace() -> Iterator[examples.Workspace]:
+    with examples.workspace() as made:
+        yield made
 
 
-def test_blocks_of_a_page_share_names_and_a_folder(room: examples.Room) -> None:
+def test_blocks_of_a_page_share_names_and_a_folder(workspace: examples.Workspace) -> None:
     first, second = examples.examples(PAGE)
     assert (first.line, first.shown, second.shown) == (4, "42\n", None)
-    assert examples.same(first.run(room), first.shown)
-    assert second.run(room) == "again 2\n"
-    assert (Path(room.folder.name) / "kernel.py").read_text() == first.code
+    assert examples.same(first.run(workspace), first.shown)
+    assert second.run(workspace) == "again 2\n"
+    assert (workspace.folder / "kernel.py").read_text() == first.code
 
 
-def test_an_output_that_is_not_printed_is_seen(room: examples.Room) -> None:
+def test_an_output_that_is_not_printed_is_seen(workspace: examples.Workspace) -> None:
     first, second = examples.examples(PAGE.replace("42", "43"))
-    assert not examples.same(first.run(room), first.shown)
-    assert not examples.same(second.run(room), second.shown)
+    assert not examples.same(first.run(workspace), first.shown)
+    assert not examples.same(second.run(workspace), second.shown)
 
 
 def test_outputs_are_written_into_the_page() -> None:
@@ -64,21 +63,28 @@ def test_outputs_are_written_into_the_page() -> None:
     assert examples.rewrite(written) == written
 
 
-def test_a_block_that_fails_names_its_line(room: examples.Room) -> None:
+def test_a_block_that_fails_names_its_line(workspace: examples.Workspace) -> None:
     (example,) = examples.examples("```python\nx = 1\nx / 0\n```\n")
     with pytest.raises(ZeroDivisionError) as failed:
-        example.run(room)
-    assert failed.traceback[-1].path == examples.FILE or failed.traceback[-1].lineno == 1
+        example.run(workspace)
+    assert str(failed.traceback[-1].path).endswith(examples.FILE) and failed.traceback[-1].lineno == 1
 
 
-def test_a_transcript_runs_beside_the_files_of_its_page(room: examples.Room) -> None:
+def test_the_compilers_answers_are_kept_for_the_page_alone(workspace: examples.Workspace) -> None:
+    (example,) = examples.examples("```python\nfrom mosaic_tpu.aot import _cache\nprint(_cache.cache_folder())\n```\n")
+    assert example.run(workspace) == f"{workspace.cache}\n"
+    assert not workspace.cache.is_relative_to(workspace.folder)
+    assert _cache.cache_folder() != workspace.cache
+
+
+def test_a_transcript_runs_beside_the_files_of_its_page(workspace: examples.Workspace) -> None:
     page = (
         '```json title="mine.json"\n{"kernel": "matmul", "m": 512}\n```\n\n'
         "```console\n$ mosaic-tpu lint mine.json --target v6e\nall is well\n```\n"
     )
     file, transcript = examples.examples(page)
-    assert file.run(room) == ""
-    assert not examples.same(transcript.run(room), transcript.shown)
+    assert file.run(workspace) == ""
+    assert not examples.same(transcript.run(workspace), transcript.shown)
     right = page.replace("all is well", "matmul_kernel for v6e: nothing found")
     assert examples.rewrite(page) == right
     assert examples.rewrite(right) == right
