@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from conformance.harness import transcripts
 from docs.generate import examples
-from docs.generate.site import ROOT, WRITTEN, Site, code, fenced, table
+from docs.generate.site import ROOT, WRITTEN, Site, code, fenced, outside, prose, table
 from mosaic_tpu.cli import _errors
 from mosaic_tpu.cli._main import GROUPS, NAME, VERBS, app
 
@@ -36,6 +36,8 @@ _PYTHON: Final = {
     "schedule": ("mosaic_tpu.aot.compile", "aot.md#mosaic_tpu.aot.compile"),
     "tune": ("mosaic_tpu.aot.tune", "aot.md#mosaic_tpu.aot.tune"),
 }
+#: An option in a help text, or the ``-`` that stands for a stream.
+_OPTION: Final = re.compile(r"(?<!\w)(--?[a-z][\w-]*(?: \w+=[\w,]+)?|(?<= )-(?= ))")
 #: Characters of a form's line.
 _LINE: Final = 80
 _CODES: Final = (
@@ -98,7 +100,7 @@ def verbs() -> Iterator[Verb]:
 def write(site: Site) -> None:
     """Fill the page."""
     found = list(verbs())
-    rows = [(f"[`{verb.name}`](#{verb.anchor})", verb.summary) for verb in found]
+    rows = [(f"[`{verb.name}`](#{verb.anchor})", _prose(verb.summary)) for verb in found]
     site.fill(
         "reference/cli.md",
         verbs=table(("verb", "what it does"), rows),
@@ -139,7 +141,8 @@ def _usage(verb: Verb) -> str:
 
 
 def _prose(text: str) -> str:
-    return re.sub(r"(?<![\w`])(--?[a-z][\w-]*|(?<= )-(?= ))", r"`\1`", text)
+    """A help text as Markdown, with its options, and what follows one to show its use, as code."""
+    return prose(outside(text, lambda part: _OPTION.sub(r"`\1`", part)))
 
 
 def _is_common(argument: Argument) -> bool:

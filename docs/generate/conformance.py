@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from docs.generate.site import Site, artefact, code, matrix, table
+from docs.generate.site import Site, artefact, code, matrix, prose, table
 from docs.generate.zoo import made
 from mosaic_tpu import sim
 from mosaic_tpu.builder import registry
@@ -90,7 +90,7 @@ def _compiled(report: Report) -> str:
 
 
 def _verdict(cell: str | None) -> str:
-    return "✓" if cell == "accepted" else str(cell or "")
+    return "✓" if cell == "accepted" else prose(cell or "")
 
 
 def _identity(reports: Mapping[str, Report]) -> str:
@@ -104,13 +104,16 @@ def _counted(report: Report, kernel: str) -> dict[str, int]:
 
 
 def _faults(report: Report) -> str:
-    rows = [(kernel, fault, code(error), found) for kernel, fault, error, found in report["rows"]["faults: planted"]]
+    rows = [
+        (prose(kernel), prose(fault), code(error), found)
+        for kernel, fault, error, found in report["rows"]["faults: planted"]
+    ]
     return table(("kernel", "fault", "found as", "schedules"), rows)
 
 
 def _coverage() -> str:
     found = sim.coverage()
-    rows = [(code(r.op), "✓" if r.numpy else "", "✓" if r.xla else "", r.reason) for r in found]
+    rows = [(code(r.op), "✓" if r.numpy else "", "✓" if r.xla else "", prose(r.reason or "")) for r in found]
     runs = (
         f"Of {len(rows)} ops {sum(r.numpy for r in found)} run on `numpy`, {sum(bool(r.xla) for r in found)} on `xla`."
     )

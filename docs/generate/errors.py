@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from typing import Any, Final
 
-from docs.generate.site import Site
+from docs.generate.site import Site, prose
 
 #: What defines errors, and what they are about. The zoo raises those of the kernel package.
 PACKAGES: Final = {
@@ -44,19 +43,15 @@ def anchor(error: type[Any]) -> str:
 
 def _entry(error: type[Any]) -> str:
     bases = [base.__name__ for base in error.__bases__ if base is not Exception]
-    lines = [f"### {error.__name__} {{#{anchor(error)}}}\n", _prose(inspect.getdoc(error) or "") + "\n"]
+    lines = [f"### {error.__name__} {{#{anchor(error)}}}\n", _about(error) + "\n"]
     hint = vars(error).get("default_hint")
     if hint:
-        lines.append(f"*Hint*: {_escaped(hint)}\n")
+        lines.append(f"*Hint*: {prose(hint)}\n")
     if bases:
         lines.append(f"*Is a* {', '.join(f'`{base}`' for base in bases)}.\n")
     return "\n".join(lines)
 
 
-def _prose(text: str) -> str:
+def _about(error: type[Any]) -> str:
     """The docstring's prose, without its table of attributes."""
-    return re.sub(r"``(.+?)``", r"`\1`", text.partition("\n\nAttributes:")[0])
-
-
-def _escaped(text: str) -> str:
-    return text.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").replace("[", "\\[")
+    return prose((inspect.getdoc(error) or "").partition("\n\nAttributes:")[0])

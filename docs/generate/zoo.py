@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,7 @@ import griffe
 from conformance.cases.kernels import CASES
 from conformance.harness import levels
 from docs.generate.artefacts import BATCHES
-from docs.generate.site import ARTEFACTS, ROOT, Site, artefact, code, fenced, matrix, svg, table, tabs
+from docs.generate.site import ARTEFACTS, ROOT, Site, artefact, code, fenced, matrix, prose, svg, table, tabs
 from mosaic_tpu import zoo
 from mosaic_tpu.zoo import KernelInfo
 
@@ -33,7 +32,7 @@ def write(site: Site) -> None:
 
 def _tables() -> dict[str, str]:
     rows = [
-        (f"[{info.title}]({info.name}.md)", info.summary, _tags(info), "<br>".join(map(code, info.presets)))
+        (f"[{info.title}]({info.name}.md)", prose(info.summary), _tags(info), "<br>".join(map(code, info.presets)))
         for info in zoo.KERNELS.values()
     ]
     tags = sorted({tag for info in zoo.KERNELS.values() for tag in info.tags}, key=str.lower)
@@ -50,7 +49,7 @@ def page(info: KernelInfo) -> str:
     """A kernel's page."""
     parts = [
         f"# {info.title}\n",
-        f"{info.summary}\n",
+        f"{prose(info.summary)}\n",
         f"{_tags(info)}\n",
         _made_of(info),
         f"::: {_path(info.function)}\n    options:\n      heading_level: 2\n",
@@ -97,7 +96,7 @@ def _config(info: KernelInfo) -> str:
         default = "" if field.default is dataclasses.MISSING else code(_shown(field.default))
         rows.append((code(field.name), code(_type(field.type)), default, about.get(field.name, "")))
     summary = (inspect.getdoc(config) or "").partition("\n\n")[0].replace("\n", " ")
-    head = f"{code(config.__name__)}: {re.sub(r'``(.+?)``', r'`\1`', summary)}\n"
+    head = f"{code(config.__name__)}: {prose(summary)}\n"
     return f"{head}\n{table(('field', 'type', 'default', 'what it is'), rows)}\n"
 
 
@@ -105,8 +104,7 @@ def attributes(cls: type[Any]) -> dict[str, str]:
     """What a class's docstring says of its attributes."""
     sections = griffe.Docstring(inspect.getdoc(cls) or "").parse("google", warnings=False)
     found = [s for s in sections if s.kind is griffe.DocstringSectionKind.attributes]
-    text = {item.name: item.description.replace("\n", " ") for section in found for item in section.value}
-    return {name: re.sub(r"``(.+?)``", lambda m: code(m[1]), said) for name, said in text.items()}
+    return {item.name: prose(item.description.replace("\n", " ")) for section in found for item in section.value}
 
 
 def _type(annotation: Any) -> str:
@@ -223,14 +221,16 @@ def _schedules(info: KernelInfo) -> str:
         for target, of in targets.items()
     ]
     head = ("target", "bundles", "cycles", "roofline", "spills", *_SLOTS)
-    notes = "".join(f"\nNo cycles on {t}: {of['why']}.\n" for t, of in targets.items() if not of["cycles"])
+    notes = "".join(f"\nNo cycles on {t}: {prose(of['why'])}.\n" for t, of in targets.items() if not of["cycles"])
     below = [target for target, of in targets.items() if _is_below(of)]
     if below:
         notes += (
             f"\nOn {', '.join(below)} the estimate has fewer cycles than the roofline allows: it takes HBM for faster "
             "than its nominal bandwidth.\n"
         )
-    refused = "".join(f"\n{t} refuses it: {of['refused']}.\n" for t, of in found["targets"].items() if "refused" in of)
+    refused = "".join(
+        f"\n{t} refuses it: {prose(of['refused'])}.\n" for t, of in found["targets"].items() if "refused" in of
+    )
     pictures = tabs(*((target, _pictures(info, target)) for target in targets))
     command = f"nox -s docs-artefacts -- {info.name}"
     return f"{text}\n\n{matrix(head, rows)}\n{notes}{refused}\n{pictures}\n{made(found['made'], command)}"

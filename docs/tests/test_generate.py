@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
 
+import markdown
 import pytest
 
 from docs.conftest import SYBIL
-from docs.generate import examples
+from docs.generate import cli, examples
 from docs.generate.reference import DIALECTS, THEMES
-from docs.generate.site import MADE, NO_PAGES, ROOT, WRITTEN, code, tabs
+from docs.generate.site import MADE, NO_PAGES, ROOT, WRITTEN, Site, code, fenced, prose, table, tabs
 from docs.tests.built import NO_SITE
 from mosaic_tpu.aot import _cache
 from mosaic_tpu.builder import registry
@@ -123,7 +126,91 @@ def test_every_group_of_the_registry_has_a_page() -> None:
     assert groups == {*DIALECTS, *(f"pallas.{theme}" for theme in THEMES)}
 
 
-def test_code_in_a_table_keeps_its_bars() -> None:
-    assert code("x | y") == "<code>x &#124; y</code>"
-    assert code("x") == "`x`"
+def test_tabs_are_indented() -> None:
     assert tabs(("a", "one\n\ntwo")) == '=== "a"\n\n    one\n\n    two\n'
+
+
+# --- marks ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_mark_that_nothing_fills_ends_the_build(tmp_path: Path) -> None:
+    site = Site(tmp_path / "pages")
+    site.pages.mkdir()
+    (site.pages / "index.md").write_text("<!-- made: one -->\n\n<!-- made: two -->\n")
+    site.fill("index.md", one="1")
+    with pytest.raises(SystemExit, match=re.escape("index.md has <!-- made: two -->, which nothing fills")):
+        site.write_nav()
+    with pytest.raises(SystemExit, match=re.escape("index.md has no <!-- made: three -->")):
+        site.fill("index.md", three="3")
+    site.fill("index.md", two="2")
+    site.write_nav()
+    assert (site.pages / "index.md").read_text() == "1\n\n2\n"
+
+
+# --- any text as Markdown --------------------------------------------------------------------------------------------
+
+HOSTILE = (
+    "vector<8x128xf32> to <b>",
+    "a | b || c",
+    "*no* __strong__ _x_",
+    "[link](http://x) [ref][x] ![x](y)",
+    "a ` tick, and ``` three",
+    "&amp; &lt; {.class} {: #id }",
+    "back\\slash \\| \\`",
+    "# 1. > no",
+)
+
+
+def rendered(text: str) -> list[str]:
+    """The text of the cells and blocks that MkDocs makes of Markdown."""
+    html = markdown.markdown(
+        text, extensions=["attr_list", "md_in_html", "tables", "pymdownx.superfences", "pymdownx.inlinehilite"]
+    )
+    root = ElementTree.fromstring(f"<div>{html}</div>".replace("&nbsp;", " "))
+    assert {part.tag for part in root.iter()} <= {
+        "div",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "p",
+        "code",
+        "pre",
+        "span",
+    }
+    cells = [*root.iter("td")] or list(root)
+    return ["".join(cell.itertext()).strip() for cell in cells]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_any_text_is_shown_as_it_is(text: str) -> None:
+    plain = text.replace("`", "'")  # ticks in prose are code
+    assert rendered(table(("a", "b"), [(prose(plain), "z")])) == [plain, "z"]
+    assert rendered(table(("a", "b"), [(code(text), "z")])) == [text, "z"]
+    assert rendered(prose("x " + plain)) == ["x " + plain]
+    assert rendered(fenced(text)) == [text]
+
+
+def test_inline_code_of_a_docstring_stays_code() -> None:
+    assert prose("``a_b | c`` and `d_e`, but f_g") == "`a_b | c` and `d_e`, but f&#95;g"
+    assert rendered(table(("a", "b"), [(prose("``x | y`` or `z`"), "z")])) == ["x | y or z", "z"]
+
+
+def test_the_cheat_sheet_has_bars_without_backslashes() -> None:
+    page = (MADE / "pages/cheat-sheet.md").read_text(encoding="utf-8")
+    assert "| `x | y` | `x | y` |" in page
+    assert "\\|" not in page
+
+
+def test_no_code_of_a_help_text_starts_inside_another() -> None:
+    assert cli._prose("Once `nox -s conformance` has run, - or --set a_b=1,2: <x>") == (
+        "Once `nox -s conformance` has run, `-` or `--set a_b=1,2`: &#60;x&#62;"
+    )
+    page = re.sub(
+        r"^ *```.*?^ *```", "", (MADE / "pages/reference/cli.md").read_text(encoding="utf-8"), flags=re.M | re.S
+    )
+    assert "once `nox -s conformance` has run" in page
+    assert "`--vary block_m=256,512`" in page
+    assert "``" not in page
