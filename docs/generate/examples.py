@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import sys
 import tempfile
@@ -24,11 +25,8 @@ from conformance.harness import transcripts
 from docs.generate.site import NO_PAGES, ROOT, WRITTEN
 
 FILE: Final = "kernel.py"
-_BLOCK: Final = re.compile(
-    r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<code>.*?)^```[^\S\n]*$"
-    r"(?:\n\n(?P<output>```(?:text|mlir|diff)[ \t]*\n(?P<shown>.*?)^```[^\S\n]*$))?",
-    re.MULTILINE | re.DOTALL,
-)
+#: Languages of outputs.
+_PRINTED: Final = ("text", "mlir", "diff")
 
 
 @dataclass(frozen=True)
@@ -93,21 +91,36 @@ class Example:
 
 def examples(text: str) -> Iterator[Example]:
     """The examples of a page, in order."""
-    for found in _BLOCK.finditer(text):
+    blocks = [*transcripts.BLOCK.finditer(text), None]
+    for found, following in itertools.pairwise(blocks):
         language, title = found["language"], transcripts.title(found["options"])
         if language not in ("python", "console") and title is None:
             continue
-        transcript = language == "console"
+        printed = following if _is_output(text, found, following) else None
+        if language == "console":
+            output, shown = found.span("text"), found["text"]
+        else:
+            output, shown = (printed.span("text"), printed["text"]) if printed else ((-1, -1), None)
         yield Example(
             language=language,
-            code=found["code"],
+            code=found["text"],
             title=title,
-            shown=found["code"] if transcript else found["shown"],
+            shown=shown,
             start=found.start(),
-            end=found.end(),
-            output=found.span("code" if transcript else "shown"),
-            line=text.count("\n", 0, found.start("code")) + 1,
+            end=(printed or found).end(),
+            output=output,
+            line=text.count("\n", 0, found.start("text")) + 1,
         )
+
+
+def _is_output(text: str, block: re.Match[str], following: re.Match[str] | None) -> bool:
+    return (
+        following is not None
+        and block["language"] != "console"
+        and text[block.end() : following.start()] == "\n\n"
+        and following["language"] in _PRINTED
+        and not following["options"].strip()
+    )
 
 
 def same(printed: str, shown: str | None) -> bool:

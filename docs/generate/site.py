@@ -18,6 +18,8 @@ WRITTEN: Final = ROOT / "docs"
 ARTEFACTS: Final = WRITTEN / "artefacts"
 #: What MkDocs reads; git ignores it.
 MADE: Final = ROOT / ".docs"
+#: What the hook of MkDocs reads.
+NAV: Final = MADE / "nav.json"
 #: Folders of `docs` that are no pages.
 NO_PAGES: Final = ("artefacts", "generate", "tests", "theme", "__pycache__")
 
@@ -85,7 +87,7 @@ class Site:
         for file in sorted(self.pages.rglob("*.md")):
             if left := _MARK.search(file.read_text(encoding="utf-8")):
                 raise SystemExit(f"docs/{file.relative_to(self.pages)} has {left[0]}, which nothing fills")
-        (MADE / "nav.json").write_text(json.dumps(self.sections, indent=1), encoding="utf-8")
+        (self.pages.parent / NAV.name).write_text(json.dumps(self.sections, indent=1), encoding="utf-8")
 
 
 def artefact(name: str) -> dict[str, Any]:

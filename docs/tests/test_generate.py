@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 import markdown
 import pytest
 
+from conformance.harness import transcripts
 from docs.conftest import SYBIL
 from docs.generate import cli, examples
 from docs.generate.reference import DIALECTS, THEMES
-from docs.generate.site import MADE, NO_PAGES, ROOT, WRITTEN, Site, code, fenced, prose, table, tabs
+from docs.generate.site import MADE, NO_PAGES, WRITTEN, Site, code, fenced, prose, table, tabs
 from docs.tests.built import NO_SITE
 from mosaic_tpu.aot import _cache
 from mosaic_tpu.builder import registry
@@ -103,17 +104,38 @@ def test_every_block_of_the_site_that_could_run_is_run() -> None:
     """Made pages have blocks of source and signatures, which are indented or of another language."""
     made = sorted((MADE / "pages").rglob("*.md"))
     assert made, NO_SITE
-    block = re.compile(r"^```(?:python|console).*?^```$", re.MULTILINE | re.DOTALL)
     for page in made:
         inside = page.relative_to(MADE / "pages")
         written = WRITTEN / inside
         text = written.read_text(encoding="utf-8") if written.exists() else ""
         tested = [text[example.start : example.end] for example in examples.examples(text)]
-        # The tests of the package run the transcripts of its README.
-        tested.append((ROOT / "packages/cli/README.md").read_text(encoding="utf-8"))
-        for found in block.findall(page.read_text(encoding="utf-8")):
-            inner = found.partition("\n")[2].removesuffix("```")
-            assert any(inner in run for run in tested), f"{inside} has a block that nobody runs:\n{found}"
+        if inside == Path("reference/cli.md"):  # the tests of the package run the transcripts of its README
+            tested.append(cli.README.read_text(encoding="utf-8"))
+        for found in transcripts.BLOCK.finditer(page.read_text(encoding="utf-8")):
+            ran = found["language"] not in ("python", "console") or any(found["text"] in run for run in tested)
+            assert ran, f"{inside} has a block that nobody runs:\n{found[0]}"
+
+
+def unseen(text: str) -> list[str]:
+    """Fences of a written page that no test would see: of a language that is not known, or not at the left."""
+    known = ("python", "console", "text", "mlir", "diff", "bash")
+    blocks = list(transcripts.BLOCK.finditer(text))
+    other = [b[0] for b in blocks if b["language"] not in known and transcripts.title(b["options"]) is None]
+    return [*other, *re.findall(r"^.*(?:```|~~~).*", transcripts.BLOCK.sub("", text), re.MULTILINE)]
+
+
+def test_no_block_of_a_written_page_is_unseen() -> None:
+    written = [f for f in WRITTEN.rglob("*.md") if f.relative_to(WRITTEN).parts[0] not in NO_PAGES]
+    assert {f.name: found for f in written if (found := unseen(f.read_text(encoding="utf-8")))} == {}
+
+
+@pytest.mark.parametrize("language", ["py", "python3", "pycon", "sh"])
+def test_blocks_of_other_forms_are_seen(language: str) -> None:
+    assert unseen(PAGE) == []
+    assert unseen('```json title="x.json"\n{}\n```\n') == []
+    assert unseen(f"```{language}\nx\n```\n") == [f"```{language}\nx\n```"]
+    for block in ("    ```python\n    x\n    ```", "- ```python\n  x\n  ```", "~~~python\nx\n~~~", "```\nx\n```"):
+        assert len(unseen(block + "\n")) == 2
 
 
 def test_pages_are_no_folders_of_the_generator() -> None:
