@@ -66,11 +66,16 @@ def test_the_command_line_has_forms_that_open(visit: Visit) -> None:
     assert "mosaic-tpu/simulate/1" in form.locator("pre").inner_text()
 
 
-LUMINANCE = """selector => {
-  const rgb = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number)
-  const style = getComputedStyle(document.querySelector(selector))
-  const light = colour => { const [r, g, b] = rgb(colour); return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255 }
-  return [light(style.color), light(getComputedStyle(document.body).backgroundColor)]
+CONTRAST = """selector => {
+  // Colours as WCAG 2.2 has them: what is half transparent lies on the page's ground, and light is not linear.
+  const parts = text => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a] }
+  const ground = parts(getComputedStyle(document.body).backgroundColor)
+  const [r, g, b, alpha] = parts(getComputedStyle(document.querySelector(selector)).color)
+  const over = [r, g, b].map((value, n) => value * alpha + ground[n] * (1 - alpha))
+  const linear = value => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+  const [one, other] = [light(over), light(ground)]
+  return [(Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05), other]
 }"""
 
 
@@ -85,9 +90,19 @@ def test_colours_follow_the_system(visit: Visit, request: pytest.FixtureRequest)
     dark = "dark" in request.node.name
     assert page.locator("body").get_attribute("data-md-color-scheme") == ("slate" if dark else "default")
     for part in ("article p", "figure.drawing svg"):
-        text, ground = page.evaluate(LUMINANCE, part)
+        contrast, ground = page.evaluate(CONTRAST, part)
         assert (ground < 0.2) == dark
-        assert abs(text - ground) > 0.4, f"{part} is hardly to be seen"
+        assert contrast >= 4.5, f"{part} is hardly to be seen"
+
+
+def test_a_text_that_is_hardly_to_be_seen_is_found(visit: Visit) -> None:
+    """The ratios are those of the tools that are built on WCAG."""
+    page = visit.open("index.html")
+    for colour, expected in (("#767676", 4.54), ("rgba(0, 0, 0, 0.5)", 3.95), ("#d9822b", 2.93), ("#fff", 1.0)):
+        page.evaluate(
+            "c => { document.body.style.background = '#fff'; document.querySelector('h1').style.color = c }", colour
+        )
+        assert round(page.evaluate(CONTRAST, "h1")[0], 2) == pytest.approx(expected, abs=0.04)
 
 
 def test_the_reader_can_choose_dark(visit: Visit) -> None:
