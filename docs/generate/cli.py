@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from conformance.harness import transcripts
 from docs.generate import examples
@@ -38,6 +40,8 @@ _PYTHON: Final = {
 }
 #: An option in a help text, or the ``-`` that stands for a stream.
 _OPTION: Final = re.compile(r"(?<!\w)(--?[a-z][\w-]*(?: \w+=[\w,]+)?|(?<= )-(?= ))")
+#: What stands for the value of an option that has no word of its own.
+_VALUES: Final[dict[Any, str]] = {Literal: "CHOICE", Path: "FILE", int: "N", str: "TEXT", "--timeout": "SECONDS"}
 #: Characters of a form's line.
 _LINE: Final = 80
 _CODES: Final = (
@@ -180,11 +184,18 @@ def _value(argument: Argument) -> str:
     """What follows an option: nothing after one that is on or off."""
     if argument.hint is bool:
         return ""
-    if argument.parameter.metavar:
-        return f" {argument.parameter.metavar}"
-    hint = str(argument.hint)
-    kinds = (("Literal", "CHOICE"), ("Path", "FILE"), ("int", "N"), ("float", "SECONDS"))
-    return " " + next((word for kind, word in kinds if kind in hint), "TEXT")
+    word = argument.parameter.metavar or _VALUES.get(argument.name) or _VALUES.get(_kind(argument.hint))
+    if word is None:
+        raise SystemExit(f"{argument.name} takes a {argument.hint}, which has no word: give it a metavar")
+    return f" {word}"
+
+
+def _kind(hint: Any) -> Any:
+    """Of one value: without lists of them, and without None."""
+    if get_origin(hint) is Literal:
+        return Literal
+    inner = [kind for kind in get_args(hint) if kind is not NoneType]
+    return _kind(inner[0]) if len(inner) == 1 else hint
 
 
 @cache

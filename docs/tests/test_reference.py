@@ -1,15 +1,16 @@
 """The reference says all there is: each verb with its options and the form of its answers, each error."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
+from cyclopts import App, Parameter
 
 from conformance.harness.command import cli
-from docs.generate.cli import FORMS, Verb, verbs
+from docs.generate.cli import FORMS, Verb, _value, verbs
 from docs.generate.errors import PACKAGES
 from docs.generate.site import MADE, ROOT
 from docs.tests.built import NO_SITE
@@ -46,6 +47,33 @@ def test_a_verb_has_all_that_its_help_has(verb: Verb, monkeypatch: pytest.Monkey
 def test_a_verb_that_answers_in_json_shows_the_form(verb: Verb) -> None:
     answers = "--json" in cli(*verb.words, "--help").out
     assert answers == (f'"schema": "mosaic-tpu/{verb.anchor}/1"' in section(verb))
+
+
+@pytest.mark.parametrize(
+    ("hint", "word"),
+    [
+        (int, "N"),
+        (Path | None, "FILE"),
+        (list[Path] | None, "FILE"),
+        (Literal["a", "b"], "CHOICE"),
+        (str | None, "TEXT"),
+        (float, None),
+        (int | str, None),
+        (dict[str, int], None),
+    ],
+)
+def test_an_options_value_is_told_by_its_type(hint: Any, word: str | None) -> None:
+    app = App()
+
+    @app.default
+    def _verb(*, some_path: Annotated[hint, Parameter(name="--interval")]) -> None: ...
+
+    (argument,) = Verb(("x",), app).arguments()
+    if word is None:
+        with pytest.raises(SystemExit, match=r"--interval takes a .* which has no word"):
+            _value(argument)
+    else:
+        assert _value(argument) == f" {word}"
 
 
 def test_forms_are_those_of_the_tests() -> None:
