@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import re
 
-from docs.generate.site import ROOT, Site
+from conformance.repository.repository import MAY_ENTER, Room, rooms
+from docs.generate.site import ROOT, Site, code, table
 
 
 def write(site: Site) -> None:
     """Write the section; limits and design are written by hand."""
+    site.fill("project/design.md", packages=_packages())
     site.link("project", "Limits", "project/limits.md")
     site.link("project", "Design", "project/design.md")
     site.add("project", "Contributing", "project/contributing.md", _relinked(_read("CONTRIBUTING.md")))
     site.add("project", "Changelog", "project/changelog.md", _changelog())
+
+
+def _packages() -> str:
+    """What may import what, and what each package needs, from its pyproject.toml."""
+    head = ("package", "may import of ours", "needs", "with an extra")
+    return table(head, [_package(room) for room in rooms()])
+
+
+def _package(room: Room) -> tuple[str, ...]:
+    name = room.package.name
+    always = room.declared(optional=False)
+    ours = {f"mosaic-tpu-{other}": other for other in MAY_ENTER}
+    enters = ", ".join(sorted(ours[n] for n in always & set(ours))) or "nothing"
+    later = ", ".join(sorted(MAY_ENTER[name] - {ours[n] for n in always & set(ours)}))
+    extras = room.project.get("optional-dependencies", {})
+    brought = [f"`[{extra}]`: {', '.join(map(_bare, texts))}" for extra, texts in extras.items()]
+    needs = ", ".join(sorted(always - set(ours)))
+    return code(f"mosaic_tpu.{name}"), f"{enters}; when asked {later}" if later else enters, needs, "<br>".join(brought)
+
+
+def _bare(requirement: str) -> str:
+    return re.split(r"[=<>;]", requirement)[0].strip()
 
 
 def _read(name: str) -> str:
