@@ -167,6 +167,8 @@ QUIET_MKDOCS = {"NO_MKDOCS_2_WARNING": "1"}
 @shared_session
 def docs(session):
     """The documentation site: its pages are made, its examples run, and it is built and looked at in a browser."""
+    if not EXTRA:
+        session.skip("Its pages ask the TPU compiler, and libtpu's wheels are for Linux.")
     install(session, NEWEST_JAX, groups=["docs"])
     session.run("python", "-m", "docs.generate", env=NO_TPU)
     session.run("mkdocs", "build", "--strict", "--quiet", env=NO_TPU | QUIET_MKDOCS)

@@ -9,11 +9,14 @@ import pytest
 from conformance.repository.repository import ROOT
 
 
-@pytest.fixture
-def noxfile(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+@pytest.fixture(params=["linux"])
+def noxfile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Its names. Nox itself is no dependency of the tests."""
-    for name in ("nox", "nox.virtualenv"):
-        monkeypatch.setitem(sys.modules, name, MagicMock())
+    nox = MagicMock()
+    nox.session = lambda function=None, **_: function or (lambda decorated: decorated)
+    monkeypatch.setitem(sys.modules, "nox", nox)
+    monkeypatch.setitem(sys.modules, "nox.virtualenv", MagicMock())
+    monkeypatch.setattr(sys, "platform", request.param)
     names = {"__file__": str(ROOT / "noxfile.py"), "__name__": "noxfile"}
     exec(compile((ROOT / "noxfile.py").read_text(encoding="utf-8"), "noxfile.py", "exec"), names)
     return names
@@ -31,3 +34,21 @@ def test_only_a_run_of_the_whole_suite_leaves_its_report(noxfile: dict[str, Any]
     assert ".conformance/report.json" in run(noxfile)
     for some in (("conformance/test_kernels.py",), ("-k", "matmul"), ("-x",)):
         assert ".conformance/report.json" not in run(noxfile, *some)
+
+
+class SkippedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("noxfile", "skipped"), [("linux", False), ("darwin", True), ("win32", True)], indirect=["noxfile"]
+)
+def test_the_site_is_built_where_the_compiler_is(noxfile: dict[str, Any], skipped: bool) -> None:
+    session = MagicMock(posargs=[])
+    session.skip.side_effect = SkippedError
+    if not skipped:
+        return noxfile["docs"](session)
+    with pytest.raises(SkippedError):
+        noxfile["docs"](session)
+    (sentence,) = session.skip.call_args.args
+    assert "libtpu's wheels are for Linux" in sentence and not session.run.called

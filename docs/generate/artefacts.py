@@ -90,7 +90,7 @@ def zoo_artefacts(names: Iterable[str]) -> None:
     kept = {name: found for name, found in kept.items() if name in zoo.KERNELS}
     for name in names:
         targets = {target: _of_target(name, target) for target in REQUIRED}
-        kept[name] = {"made": _made(), "preset": "default", "body": body_of(name), "targets": targets}
+        kept[name] = {"made": _provenance(), "preset": "default", "body": body_of(name), "targets": targets}
     ordered = {name: kept[name] for name in zoo.KERNELS if name in kept}
     _write(ZOO, {"schema": SCHEMA, "kernels": ordered})
     kinds = ("schedule", "roofline")
@@ -244,7 +244,7 @@ def _rounded(value: Any) -> Any:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def _made() -> dict[str, Any]:
+def _provenance() -> dict[str, Any]:
     return {"date": datetime.now(UTC).date().isoformat(), "versions": versions()}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Container
 
 from conformance.repository.repository import MAY_ENTER, Room, rooms
 from docs.generate.site import ROOT, Site, code, table
@@ -49,15 +51,22 @@ def _relinked(text: str) -> str:
     return re.sub(r"\[([^\]]+)\]\((?!https?:|\.\./|#)[^)]+\)", r"\1", text)
 
 
+def kind_of(name: str, kinds: Container[str]) -> str:
+    """The kind of change that a fragment's file is named after, as towncrier reads it."""
+    for part in reversed(name.split(".")[1:]):
+        if part in kinds:
+            return part
+    raise SystemExit(f"changelog.d/{name} is of no kind that pyproject.toml has for towncrier")
+
+
 def _changelog() -> str:
     released = _read("CHANGELOG.md")
-    kinds: dict[str, list[str]] = {}
-    for file in sorted((ROOT / "changelog.d").glob("*.md")):
-        kind = file.name.split(".")[-2] if file.name.count(".") > 1 else ""
-        if kind in ("added", "changed", "fixed", "removed"):
-            kinds.setdefault(kind, []).append(file.read_text(encoding="utf-8").strip())
+    settings = tomllib.loads(_read("pyproject.toml"))["tool"]["towncrier"]
+    kinds = {kind["directory"]: f"### {kind['name']}" for kind in settings["type"]}
+    fragments = [f for f in sorted((ROOT / settings["directory"]).glob("*.md")) if f.name not in settings["ignore"]]
+    texts = [(kind_of(file.name, kinds), file.read_text(encoding="utf-8").strip()) for file in fragments]
     waiting = [
-        f"### {kind.capitalize()}\n\n" + "\n\n".join(texts) for kind in sorted(kinds) for texts in (kinds[kind],)
+        part for kind, head in kinds.items() if (own := [t for k, t in texts if k == kind]) for part in (head, *own)
     ]
     head, _, rest = released.partition("<!-- towncrier release notes start -->")
     head = re.sub(r" Changes since the last release wait in .*", "", head).strip()

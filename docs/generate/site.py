@@ -6,7 +6,7 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -147,6 +147,12 @@ def fenced(text: str, language: str = "text", title: str = "") -> str:
 def _longest_run(text: str) -> int:
     """Of ticks."""
     return max(map(len, re.findall("`+", text)), default=0)
+
+
+def provenance(report: Mapping[str, Any], command: str) -> str:
+    """When something was found out, with what, and how to do it again."""
+    versions = ", ".join(f"{n} {v}" for n, v in report["versions"].items() if n in ("jax", "libtpu") and v)
+    return f'<p class="provenance">{report["date"][:10]}, {versions}. Again: <code>{command}</code></p>\n'
 
 
 def tabs(*entries: tuple[str, str]) -> str:

@@ -14,7 +14,20 @@ import griffe
 from conformance.cases.kernels import CASES
 from conformance.harness import levels
 from docs.generate.artefacts import BATCHES
-from docs.generate.site import ARTEFACTS, ROOT, Site, artefact, code, fenced, matrix, prose, svg, table, tabs
+from docs.generate.site import (
+    ARTEFACTS,
+    ROOT,
+    Site,
+    artefact,
+    code,
+    fenced,
+    matrix,
+    prose,
+    provenance,
+    svg,
+    table,
+    tabs,
+)
 from mosaic_tpu import zoo
 from mosaic_tpu.zoo import KernelInfo
 
@@ -51,7 +64,7 @@ def page(info: KernelInfo) -> str:
         f"# {info.title}\n",
         f"{prose(info.summary)}\n",
         f"{_tags(info)}\n",
-        _made_of(info),
+        _twins(info),
         f"::: {_path(info.function)}\n    options:\n      heading_level: 2\n",
         "## The config\n",
         _config(info),
@@ -76,7 +89,7 @@ def _tags(info: KernelInfo) -> str:
     return " ".join(f'<span class="tag">{tag}</span>' for tag in info.tags)
 
 
-def _made_of(info: KernelInfo) -> str:
+def _twins(info: KernelInfo) -> str:
     own = [case for case in CASES if case.kernel == info.name]
     twin = code(info.twin)
     said = f"Its Pallas twin is {twin}: {len(own)} configs of it are compared." if own else f"Its twin is {twin}."
@@ -94,7 +107,7 @@ def _config(info: KernelInfo) -> str:
     rows = []
     for field in dataclasses.fields(config):
         default = "" if field.default is dataclasses.MISSING else code(_shown(field.default))
-        rows.append((code(field.name), code(_type(field.type)), default, about.get(field.name, "")))
+        rows.append((code(field.name), code(_type(field.type)), default, prose(about.get(field.name, ""))))
     summary = (inspect.getdoc(config) or "").partition("\n\n")[0].replace("\n", " ")
     head = f"{code(config.__name__)}: {prose(summary)}\n"
     return f"{head}\n{table(('field', 'type', 'default', 'what it is'), rows)}\n"
@@ -104,7 +117,7 @@ def attributes(cls: type[Any]) -> dict[str, str]:
     """What a class's docstring says of its attributes."""
     sections = griffe.Docstring(inspect.getdoc(cls) or "").parse("google", warnings=False)
     found = [s for s in sections if s.kind is griffe.DocstringSectionKind.attributes]
-    return {item.name: prose(item.description.replace("\n", " ")) for section in found for item in section.value}
+    return {item.name: item.description.replace("\n", " ") for section in found for item in section.value}
 
 
 def _type(annotation: Any) -> str:
@@ -135,7 +148,8 @@ def _operands(info: KernelInfo) -> str:
 
 
 def _ir(info: KernelInfo) -> str:
-    shown = [(f"preset {name}", _canonical(info, name)) for name in list(info.presets)[:1]]
+    first = next(iter(info.presets))
+    shown = [(f"preset {first}", _canonical(info, first))]
     case = next((case for case in CASES if case.kernel == info.name), None)
     if case is not None:
         ours, theirs = case.lowered()
@@ -184,18 +198,12 @@ def _numerics(info: KernelInfo) -> str:
         "generated arrays and compares it with the same reference, by one bound for every kernel: two roundings of the "
         "largest element.\n"
     )
-    return f"{text}\n{table(('config', 'numpy', 'xla'), body)}\n\n{made(report, 'nox -s conformance')}\n"
+    return f"{text}\n{table(('config', 'numpy', 'xla'), body)}\n\n{provenance(report, 'nox -s conformance')}\n"
 
 
 def _verdict(entry: dict[str, Any]) -> str:
     share = entry["share_of_tolerance"]
     return entry["level"] if share is None else f"{share:.1%}".replace("%", " %")
-
-
-def made(report: dict[str, Any], command: str) -> str:
-    """When something was found out, with what, and how to do it again."""
-    versions = ", ".join(f"{n} {v}" for n, v in report["versions"].items() if n in ("jax", "libtpu") and v)
-    return f'<p class="made">{report["date"][:10]}, {versions}. Again: <code>{command}</code></p>\n'
 
 
 # --- schedules -------------------------------------------------------------------------------------------------------
@@ -234,7 +242,7 @@ def _schedules(info: KernelInfo) -> str:
     )
     pictures = tabs(*((target, _pictures(info, target)) for target in targets))
     command = f"nox -s docs-artefacts -- {info.name}"
-    return f"{text}\n\n{matrix(head, rows)}\n{notes}{refused}\n{pictures}\n{made(found['made'], command)}"
+    return f"{text}\n\n{matrix(head, rows)}\n{notes}{refused}\n{pictures}\n{provenance(found['made'], command)}"
 
 
 def _is_below(of: dict[str, Any]) -> bool:

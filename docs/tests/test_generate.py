@@ -12,9 +12,9 @@ import pytest
 
 from conformance.harness import transcripts
 from docs.conftest import SYBIL
-from docs.generate import cli, examples
+from docs.generate import cli, examples, project
 from docs.generate.reference import DIALECTS, THEMES
-from docs.generate.site import MADE, NO_PAGES, WRITTEN, Site, code, fenced, prose, table, tabs
+from docs.generate.site import MADE, NO_PAGES, ROOT, WRITTEN, Site, code, fenced, prose, table, tabs
 from docs.tests.built import NO_SITE
 from mosaic_tpu.aot import _cache
 from mosaic_tpu.builder import registry
@@ -150,6 +150,25 @@ def test_every_group_of_the_registry_has_a_page() -> None:
 
 def test_tabs_are_indented() -> None:
     assert tabs(("a", "one\n\ntwo")) == '=== "a"\n\n    one\n\n    two\n'
+
+
+def test_a_fragment_of_no_known_kind_ends_the_build() -> None:
+    kinds = ("added", "fixed")
+    named = {"3.added.md": "added", "+a.b.fixed.md": "fixed", "3.added.2.md": "added"}
+    assert {name: project.kind_of(name, kinds) for name in named} == named
+    for name in ("3.improved.md", "added.md", "notes.md"):
+        with pytest.raises(SystemExit, match=f"changelog.d/{re.escape(name)} is of no kind"):
+            project.kind_of(name, kinds)
+
+
+def test_the_changelog_has_every_fragment_below_its_kind() -> None:
+    page = (MADE / "pages/project/changelog.md").read_text(encoding="utf-8")
+    waiting = page.partition("## Not released yet")[2]
+    for file in (ROOT / "changelog.d").glob("*.*.md"):
+        first = file.read_text(encoding="utf-8").strip().splitlines()[0]
+        above = waiting.partition(re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", first))[0]
+        assert above != waiting, f"{file.name} is not on the page"
+        assert re.findall(r"^### (\w+)$", above, re.MULTILINE)[-1].lower() in file.name
 
 
 # --- marks ---------------------------------------------------------------------------------------------------------
