@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import markdown
@@ -12,7 +13,7 @@ import pytest
 
 from conformance.harness import transcripts
 from docs.conftest import SYBIL
-from docs.generate import cli, examples, project
+from docs.generate import cli, examples, hook, project
 from docs.generate.reference import DIALECTS, THEMES
 from docs.generate.site import MADE, NO_PAGES, ROOT, WRITTEN, Site, code, fenced, prose, table, tabs
 from docs.tests.built import NO_SITE
@@ -169,6 +170,16 @@ def test_the_changelog_has_every_fragment_below_its_kind() -> None:
         above = waiting.partition(re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", first))[0]
         assert above != waiting, f"{file.name} is not on the page"
         assert re.findall(r"^### (\w+)$", above, re.MULTILINE)[-1].lower() in file.name
+
+
+def test_mkdocs_finds_the_navigation_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = hook.on_config(SimpleNamespace(nav=[{"Home": "index.md"}, {"Kernel zoo": "zoo/*"}]))
+    assert config.nav[0] == {"Home": "index.md"}
+    assert {"Matmul": "zoo/matmul.md"} in config.nav[1]["Kernel zoo"]
+    monkeypatch.setattr(hook, "NAV", tmp_path / "nav.json")
+    with pytest.raises(SystemExit, match="The pages are not made yet"):
+        hook.on_config(config)
 
 
 # --- marks ---------------------------------------------------------------------------------------------------------
