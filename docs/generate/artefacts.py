@@ -194,7 +194,7 @@ def stale(jax: str, kept: Mapping[str, Any]) -> list[str]:
         }
     has = kept.get("has", {})
     return [
-        f"{table} has {has.get(table, [0])[0]:,} rows of another tree, and {len(names):,} are of this one"
+        f"{table} has {has.get(table, [0])[0]:,} rows, which are not the {len(names):,} of this tree"
         for table, names in expected.items()
         if has.get(table) != _mark(names)
     ]
