@@ -9,4 +9,5 @@ def write(site: Site) -> None:
     """Change the copy of ``docs/cheat-sheet.md`` among the pages."""
     file = site.pages / "cheat-sheet.md"
     text = file.read_text(encoding="utf-8")
+    text = text.replace("\\|", "|")  # GitHub needs the backslash, and MkDocs shows it
     file.write_text("---\nclass: cheat-sheet\nhide:\n  - navigation\n---\n\n" + text, encoding="utf-8")

@@ -10,8 +10,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from docs.generate.mlir_lexer import register
+from docs.generate.site import NAV
 
-NAV = Path(".docs/nav.json")
 register()
 
 
