@@ -112,6 +112,30 @@ def test_a_kernel_of_pallas_reads_well() -> None:
     assert "generic" not in source
 
 
+def test_canonical_text_reads_well_too() -> None:
+    body = lowered(multiplied(), SQUARE, SQUARE)
+    text = build(lift(body)).text()
+    assert "else" not in text
+    for style in ("ops", "idioms"):
+        source = lift(text, style=style)
+        assert bytes_of(source) == wanted(text)
+        assert bytes_of(source) != wanted(given(body).data)
+        assert "window=Window(SHAPE_128X128, index_map=lambda i, j, k: (i, k))" in source
+        assert "with b.if_(is_eq, empty_else=False):" in source
+        assert "unused_zero=False" in source
+        assert "generic" not in source
+
+
+def test_index_maps_of_both_forms_in_one_module_are_functions() -> None:
+    text = build(lift(lowered(multiplied(), SQUARE, SQUARE))).text()
+    head, start, rest = text.partition("func.func @transform_1(")
+    first, end, last = rest.partition("return")
+    mixed = f"{head}{start}{first}%unused = arith.constant 0 : i32\n    {end}{last}"
+    source = lift(mixed)
+    assert 'b.generic_function("transform_1"' in source
+    assert bytes_of(source) == wanted(mixed)
+
+
 def test_constants_stand_where_they_are_used_or_have_a_name() -> None:
     assert "with b.for_(c0, 4" not in lift(LOOP)  # what is used once more cannot be a number
     used_once = module("%a = arith.constant 1 : i32", "%b = arith.constant 2 : i32", "%0 = arith.addi %a, %b : i32")
