@@ -236,9 +236,7 @@ def function_attributes(
     return attributes
 
 
-def emit_windows(
-    builder: Builder, signature: Signature, module: ir.Block, unused_zero: bool
-) -> list[ir.Attribute]:
+def emit_windows(builder: Builder, signature: Signature, module: ir.Block, unused_zero: bool) -> list[ir.Attribute]:
     """One window dictionary an input and output, and the ``transform_N`` functions they name."""
     windows: list[ir.Attribute] = []
     operands = (*signature.with_role(Role.INPUT), *signature.with_role(Role.OUTPUT))

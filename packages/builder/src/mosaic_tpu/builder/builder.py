@@ -225,9 +225,7 @@ class Builder(
         core = None if core_type is None else self._member(CoreType, core_type, "declare_args")
         entry = self._create_function(self.name, infos, self._result_infos, {}, self.module.body)
         try:
-            windows = (
-                _declare.emit_windows(self, signature, self.module.body, unused_zero) if with_windows else None
-            )
+            windows = _declare.emit_windows(self, signature, self.module.body, unused_zero) if with_windows else None
         except BaseException:  # an index map may raise anything; the builder is then as it was
             for created in list(self.module.body.operations):
                 created.operation.erase()
