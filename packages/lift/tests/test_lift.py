@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import jax
+import jax.export
 import pytest
 
 from mosaic_tpu.builder import body_text
-from mosaic_tpu.lift import ChoiceError, LiftError, OptionError, build, lift, run
+from mosaic_tpu.lift import ChoiceError, LiftError, OptionError, SourceError, build, lift, run
 from mosaic_tpu.lift._lift import lifted
 from mosaic_tpu.lift._source import given
 from mosaic_tpu.sim import ir
@@ -156,6 +158,20 @@ def test_every_source_of_a_module_gives_one_text(tmp_path: Path) -> None:
     texts = {lift(source).replace("input_0", "x").replace("output_0", "y") for source in sources}
     assert len({text.partition("def ")[2] for text in texts}) <= 2  # with names of arguments, and without
     assert {wanted(DOUBLE)} == {bytes_of(lift(source)) for source in [*sources, kernel]}
+
+
+def test_a_file_of_an_export_in_every_form(tmp_path: Path) -> None:
+    found = jax.export.export(jax.jit(multiplied()), platforms=["tpu"])(SQUARE, SQUARE)
+    source = lift(found)
+    assert source == lift(bytes(found.serialize())) == lift(found.mlir_module_serialized) == lift(found.mlir_module())
+    (file := tmp_path / "exported").write_bytes(found.serialize())
+    assert source == lift(file) == lift(str(file))
+    for wrong in (bytes(found.serialize())[:700], found.mlir_module_serialized[:700]):
+        with pytest.raises(SourceError, match=r"damaged|not a StableHLO program"):
+            lift(wrong)
+    other = jax.export.export(jax.jit(jax.numpy.sin), platforms=["tpu"])(SQUARE)
+    with pytest.raises(SourceError, match="the program holds no tpu_custom_call"):
+        lift(bytes(other.serialize()))
 
 
 def test_a_program_of_jax_in_every_form() -> None:

@@ -50,8 +50,8 @@ def lift(source: Any, *, style: Style = "ops", kernel: str | int | None = None) 
 
     Args:
         source: MLIR text or bytecode in either form, the path of a file with it or of a compiler's dump
-            (``--xla_mosaic_dump_to``), a lowered kernel, StableHLO text, or a lowered or exported JAX function with
-            kernels in it.
+            (``--xla_mosaic_dump_to``), a lowered kernel, or a program with kernels in it: StableHLO as text, bytecode
+            or a portable artifact, a file of `jax.export`, a lowered or exported JAX function.
         style: ``"ops"``, one helper of the builder for each op, or ``"idioms"``, where ops that an idiom of `b.pallas`
             emits are written as it, and all others as in ``"ops"``.
         kernel: which kernel of a program, by its name or number, where there are several.
