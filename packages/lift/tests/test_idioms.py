@@ -14,7 +14,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from mosaic_tpu.lift import diff, lift
+from mosaic_tpu.lift import build, diff, lift
 from mosaic_tpu.lift._lift import lifted
 from mosaic_tpu.lift._source import given
 from mosaic_tpu.lift.idioms import _index, _match
@@ -204,6 +204,26 @@ SEMAPHORES = {
 
 def lower(body: Callable[..., None]) -> Any:
     return kernel(body, *([SEMAPHORES[body]] if body in SEMAPHORES else []))
+
+
+def test_a_view_is_tried_by_itself_where_it_is_no_part_of_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pallas makes the views of a copy anew for each op; canonical text has them once."""
+    tried: list[str] = []
+
+    def counted(forms: list[Form]) -> Any:
+        tried.extend(form.source for form in forms if "async_copy" in form.source)
+        return templates(forms)
+
+    monkeypatch.setattr(_match, "templates", counted)
+    _match.forget()
+    fresh = lift(lower(copied), style="idioms")
+    assert "b.pallas.async_copy(a.x.at[" in fresh
+    assert len(tried) == 2
+    text = build(fresh).text()
+    shared = lift(text, style="idioms")
+    assert "b.pallas.async_copy(input_1_view, output_0_view, sem_0_view).start()" in shared
+    assert len(tried) > 2
+    assert bytes_of(shared) == wanted(text)
 
 
 @pytest.mark.parametrize("body", WRITTEN, ids=lambda body: body.__name__)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -120,7 +122,20 @@ def lifted(found: Given, style: Style = "ops") -> Lifted:
 
 
 def _written(found: Given, choices: Choices, context: Any) -> Written:
-    return write(found, choices, Registered(context))
+    with _uncollected():
+        return write(found, choices, Registered(context))
+
+
+@contextlib.contextmanager
+def _uncollected() -> Generator[None]:
+    """Python's collector looks again and again through all of a process while ops are made: longer than that takes."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _blamed(found: Given, written: Written, bytes_: bytes) -> tuple[ir.Operation | None, BaseException | None]:
