@@ -172,7 +172,49 @@ def signalled(s: Any, x: Any, o: Any, sem: Any) -> None:
     pl.semaphore_wait(sem.at[2], s[3])
 
 
+def looped(s: Any, x: Any, o: Any) -> None:
+    @pl.loop(0, 8)
+    def _(i: Any) -> None:
+        o[i] = x[i]
+
+        @pl.loop(1, 7, step=3, unroll=1)
+        def _(j: Any) -> None:
+            o[j] = x[j] + x[i]
+
+    @pl.loop(0, 4)
+    def _(i: Any) -> None:
+        o[0] = x[0]
+
+
+def looped_by_hand(s: Any, x: Any, o: Any) -> None:
+    """Not `pl.loop`: the counter is read too."""
+
+    def body(i: Any, carry: None) -> None:
+        o[1 + i * 2] = x[i]
+
+    lax.fori_loop(0, 4, body, None)
+
+
+def without_nans(s: Any, x: Any, o: Any) -> None:
+    o[...] = jnp.where(jnp.isnan(x[...]), 0.0, x[...])
+
+
+def compared(s: Any, x: Any, o: Any) -> None:
+    o[...] = jnp.where(x[...] != o[...], 0.0, x[...])
+
+
+def rounded(s: Any, x: Any, o: Any) -> None:
+    bits = pltpu.bitcast(pltpu.prng_random_bits((8, 128)), jnp.uint32)
+    o[...] = pltpu.stochastic_round(x[...], bits, target_dtype=jnp.bfloat16).astype(jnp.float32)
+
+
 WRITTEN = {
+    looped: """    @b.pallas.loop(1, 7, step=3)
+        def _(i_2):""",
+    looped_by_hand: "b.pallas.fori_loop(0, 4, body)",
+    without_nans: "b.pallas.isnan(x)",
+    compared: "x.ne(o)",
+    rounded: "b.pallas.stochastic_round(x, b.pallas.bitcast(random, u32), bf16)",
     add_up: "b.pallas.fori_loop(0, 4, body, [",
     unrolled: "b.pallas.fori_loop(0, 8, body, [",
     without_a_counter: "b.pallas.fori_loop(0, 5, body, [",
