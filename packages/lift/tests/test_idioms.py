@@ -204,8 +204,9 @@ def compared(s: Any, x: Any, o: Any) -> None:
 
 
 def rounded(s: Any, x: Any, o: Any) -> None:
-    bits = pltpu.bitcast(pltpu.prng_random_bits((8, 128)), jnp.uint32)
-    o[...] = pltpu.stochastic_round(x[...], bits, target_dtype=jnp.bfloat16).astype(jnp.float32)
+    given, random = x[...], pltpu.prng_random_bits((8, 128))
+    bits = pltpu.bitcast(random, jnp.uint32)  # before JAX 0.12 an op
+    o[...] = pltpu.stochastic_round(given, bits, target_dtype=jnp.bfloat16).astype(jnp.float32)
 
 
 WRITTEN = {
