@@ -45,6 +45,15 @@ def test_regions_without_results_end_by_themselves(b: Builder, a: Args) -> None:
     b.finish()
 
 
+def test_the_else_branch_is_empty_as_in_pallas_or_not_there() -> None:
+    for empty_else in (True, False):
+        b = Builder("k")
+        a = b.declare_args({"i": Scalar(i32), "x": Ref((8, 128), f32)}, grid=(2,))
+        with b.if_(a.i < 1, empty_else=empty_else):
+            a.x[...] = b.pallas.zeros((8, 128), f32)
+        assert ("else" in b.finish().text(canonical=False)) == empty_else
+
+
 def test_a_block_may_be_the_decorator_of_a_function() -> None:
     """As in Pallas: the function is run at once, and the ops are those of the with block."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
+from jaxlib.mlir.dialects import stablehlo
 
 from .cli_kit import DOUBLE, RACE, cli, refused, same_shape, same_text
 
@@ -44,6 +47,24 @@ def test_standard_input_is_read() -> None:
 def test_every_form_of_a_kernel_shows_the_same_text(form: str) -> None:
     emitted = cli("zoo", "emit", "matmul", "--form", form)
     assert cli("ir", "show", "-", stdin=emitted.data).out == cli("ir", "show", "matmul").out
+
+
+@pytest.mark.parametrize("form", ["artifact", "export"])
+def test_a_program_in_a_binary_form_shows_the_same_text(form: str) -> None:
+    emitted = cli("zoo", "emit", "matmul", "--form", "stablehlo").data.decode()
+    artifact = stablehlo.serialize_portable_artifact_str(emitted, stablehlo.get_minimum_version())
+    x = jax.ShapeDtypeStruct((2,), jnp.float32)
+    unrelated = jax.export.export(jax.jit(jnp.sin), platforms=["tpu"])(x)
+    found = dataclasses.replace(unrelated, mlir_module_serialized=artifact)
+    Path("program").write_bytes(artifact if form == "artifact" else found.serialize())
+    for given, stdin in (("program", b""), ("-", Path("program").read_bytes())):
+        assert cli("ir", "show", given, stdin=stdin).out == cli("ir", "show", "matmul").out
+        assert cli("ir", "diff", given, "matmul", "--style", "mlir", stdin=stdin).code == 0
+    Path("other").write_bytes(unrelated.serialize())
+    for verb in (["ir", "lift"], ["lint"], ["simulate"]):
+        refused(cli(*verb, "other"), "the program holds no tpu_custom_call", "platforms=('tpu',)", code=1)
+    Path("cut").write_bytes(Path("program").read_bytes()[:700])
+    refused(cli("ir", "lift", "cut"), "damaged" if form == "export" else "not a StableHLO program", code=1)
 
 
 def test_a_text_goes_to_a_file() -> None:

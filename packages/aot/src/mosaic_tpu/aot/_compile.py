@@ -148,7 +148,7 @@ def compile(
     ``$MOSAIC_TPU_CACHE`` or the user's cache folder, by program, target, flags and version of the compiler.
 
     Args:
-        source: a lowered kernel (``kernel.lower(cfg)``), a lowered or exported JAX function or its StableHLO text, or
+        source: a lowered kernel (``kernel.lower(cfg)``), a lowered or exported JAX function or its StableHLO, or
             a Mosaic module: MLIR text, bytecode, the path of a file with either, or a module object.
         target: a generation, ``"v6e"``, or a topology, ``"v5e:2x2"``, for kernels that talk to other devices.
         inputs: shape and dtype of each operand, for a Mosaic module whose windows do not say them.

@@ -182,6 +182,7 @@ class Builder(
         core_type: CoreType | str | None = CoreType.TC,
         no_inline: bool = False,
         window_params: bool | None = None,
+        unused_zero: bool = True,
     ) -> Args:
         """Create the kernel's function and return its arguments by name.
 
@@ -195,6 +196,8 @@ class Builder(
             core_type: which core runs the kernel; ``None`` leaves the attribute out.
             no_inline: add the ``no_inline`` attribute.
             window_params: add ``window_params`` and the ``transform_N`` functions; by default when there is a grid.
+            unused_zero: end those functions with the constant that Pallas makes in each and nothing takes; canonical
+                text has none.
 
         Raises:
             ArgumentSpecError: a spec is malformed or out of order, or the program ids do not match the grid.
@@ -222,7 +225,7 @@ class Builder(
         core = None if core_type is None else self._member(CoreType, core_type, "declare_args")
         entry = self._create_function(self.name, infos, self._result_infos, {}, self.module.body)
         try:
-            windows = _declare.emit_windows(self, signature, self.module.body) if with_windows else None
+            windows = _declare.emit_windows(self, signature, self.module.body, unused_zero) if with_windows else None
         except BaseException:  # an index map may raise anything; the builder is then as it was
             for created in list(self.module.body.operations):
                 created.operation.erase()

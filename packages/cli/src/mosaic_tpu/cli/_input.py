@@ -134,7 +134,11 @@ def _is_config(file: Path) -> bool:
 
 
 def _decoded(data: bytes, name: str) -> str | bytes:
-    """Bytecode as it is; the body in a custom call's backend config; all else as text."""
+    """Bytecode as it is; the body in a custom call's backend config; all else as text, a program's in any form."""
+    from mosaic_tpu.sim import ir
+
+    if isinstance(found := ir.contents(data), str):
+        return found
     if data.startswith(_MAGIC):
         return data
     if (body := _call_in(data)) is not None:

@@ -72,7 +72,7 @@ type SourceName = Annotated[
     str,
     Parameter(
         name="SOURCE",
-        help="A module's file, - for standard input, KERNEL[:PRESET] of the zoo, or a config's file.",
+        help="A module's or a program's file, - for standard input, KERNEL[:PRESET] of the zoo, or a config's file.",
         completer=_sources,
         allow_leading_hyphen=True,
         validator=no_option,

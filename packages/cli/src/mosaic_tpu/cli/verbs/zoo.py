@@ -88,7 +88,10 @@ def emit(
             "program that another framework can embed.",
         ),
     ] = "text",
-    canonical: Annotated[bool, Parameter(help="Text after canonicalize and cse, or op for op as emitted.")] = True,
+    canonical: Annotated[
+        bool,
+        Parameter(help="Text after canonicalize and cse, or op for op as emitted, in which `ir lift` finds idioms."),
+    ] = True,
     locations: Annotated[bool, flag("Text with the kernel's file and line on each op.")] = False,
     settings: Settings = None,
     output: Output = None,
