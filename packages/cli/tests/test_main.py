@@ -91,6 +91,14 @@ def test_light_verbs_import_nothing_heavy(arguments: list[str]) -> None:
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("arguments", [["ir", "show", "double.mlir"], ["lint", "double.mlir"], ["lint", "matmul"]])
+def test_verbs_that_run_nothing_import_no_scipy(arguments: list[str]) -> None:
+    """It takes as long as all the rest of the simulator."""
+    Path("double.mlir").write_text(DOUBLE)
+    code = "import sys; from mosaic_tpu.cli import main; main(sys.argv[1:]); sys.exit('scipy.special' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True)
+
+
 # --- completion ---------------------------------------------------------------------------------------------------
 
 
