@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -359,7 +359,7 @@ class Value:
         name = str(getattr(ufunc, "__name__", "a ufunc"))
         if method != "__call__" or options or name not in _REFLECTED or len(inputs) != 2 or inputs[1] is not self:
             self._foreign(name)
-        other = cast("Any", inputs[0])
+        other = inputs[0]
         if name in _COMPARISONS and type(other) is np.ndarray and not other.ndim:
             other = other[()]  # NumPy makes an array of a scalar that it compares
         return getattr(self, _REFLECTED[name])(other)
@@ -381,7 +381,7 @@ class Value:
     if not TYPE_CHECKING:  # a checker sees what there is
 
         def __getattr__(self, name: str) -> NoReturn:
-            refuse_name(self, repr(self) if name[:1] != "_" else "", name)
+            refuse_name(self, None, name)
 
     def _refuse(self, what: str, hint: str) -> NoReturn:
         raise ConcreteValueError(
