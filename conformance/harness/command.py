@@ -13,6 +13,7 @@ from typing import Any, Final
 from mosaic_tpu.cli import main
 
 _MASKS: Final = (
+    (r"^.*: still at work after \d+ s\n", ""),
     (r" +\d+\.\d\d(?=  (?:disk|libtpu \d[\w.]*)$)", "  <seconds>"),
     (r"\d+\.\d+ ms", "<time>"),
     (r"\d\.\d\de[-+]\d\d", "<share>"),

@@ -48,6 +48,7 @@ _CODES: Final = (
     ("0", "All is well."),
     (_errors.FAILED, "A check failed: a hazard, a refusal, a difference. Or an input is refused."),
     (_errors.USAGE, "The command was used wrongly. The message ends with what to type instead."),
+    (_errors.TIMED_OUT, "The compiler or a run took longer than `--timeout`: nothing is known of the kernel."),
     (_errors.FAULT, "A fault of ours. `--debug` shows its traceback."),
     (_errors.INTERRUPTED, "Interrupted from the keyboard."),
     (_errors.BROKEN_PIPE, "The reader of a pipe went away."),

@@ -69,7 +69,7 @@ def test_a_program_in_a_binary_form_shows_the_same_text(form: str) -> None:
 
 def test_a_text_goes_to_a_file() -> None:
     said = cli("ir", "show", "double.mlir", "-o", "out.mlir")
-    assert (said.code, said.out) == (0, "written to out.mlir\n")
+    assert (said.code, said.out) == (0, f"{Path('out.mlir').stat().st_size:,} bytes in out.mlir\n")
     assert Path("out.mlir").read_text() == cli("ir", "show", "double.mlir", "-o", "-").out
 
 
@@ -128,11 +128,27 @@ def test_a_kernel_of_a_program_is_chosen() -> None:
         ("nothing", 2, "no kernel 'nothing' in the zoo"),
         ("matmul:nothing", 2, "no preset 'nothing'"),
         ("no/such", 2, "there is no file no/such"),
-        (".", 2, "there is no file ."),
+        (".", 2, "it is a folder"),
     ],
 )
 def test_what_is_not_there_is_wrong_usage(verb: str, name: str, code: int, word: str) -> None:
     refused(cli("ir", verb, name), word.replace(" in the zoo", ""), code=code)
+
+
+@pytest.mark.parametrize(
+    "way", [("ir", "show"), ("ir", "lift"), ("lint",), ("simulate",), ("ir", "diff", "double.mlir")]
+)
+def test_what_cannot_be_read_is_named(way: tuple[str, ...]) -> None:
+    Path("broken.mlir").write_text("func.func @x() {\n  nonsense\n}\n")
+    refused(cli(*way, "broken.mlir"), "\n  at: broken.mlir:2\n      nonsense\n", code=1)
+    refused(cli(*way, "damaged.mlirbc"), "\n  at: damaged.mlirbc\n", code=1)
+    refused(cli(*way, "-", stdin=b"func.func @x() {"), "\n  at: standard input:1\n", code=1)
+
+
+@pytest.mark.parametrize("verb", ["diff", "verify"])
+def test_standard_input_is_read_once(verb: str) -> None:
+    refused(cli("ir", verb, "-", "-", stdin=DOUBLE.encode()), "- stands twice")
+    assert cli("ir", verb, "-", "double.mlir", stdin=DOUBLE.encode()).code == 0
 
 
 @pytest.mark.parametrize("verb", ["show", "lift"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mosaic_tpu.builder import _declare
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import MODULE_HAS_NAME, IrOperation, ir, open_ir
 from mosaic_tpu.builder._core import NO_BLOCK, Scope
 from mosaic_tpu.builder._declare import Signature
+from mosaic_tpu.builder._names import refuse_name
 from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
@@ -106,6 +107,11 @@ class Builder(
         module ... {
         ...
     """
+
+    if not TYPE_CHECKING:  # a checker sees what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse_name(self, "a builder", name)
 
     def __init__(self, name: str, *, locations: bool = True) -> None:
         self._start()
