@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import ArityError, ConstantError, DTypeError, KindError, MosaicError, ShapeError
+from mosaic_tpu.builder.errors import (
+    ArityError,
+    ConstantError,
+    DTypeError,
+    KindError,
+    MosaicError,
+    ShapeError,
+    UnsupportedOpError,
+)
 from mosaic_tpu.builder.pallas._calls import called
 from mosaic_tpu.builder.pallas._promotion import ADOPTING, STRICT, beside, promoted
 
@@ -115,6 +123,21 @@ class Idioms:
                 hint="each axis once, from -rank to rank - 1",
             )
         return found
+
+    def _squeezed(self, x: Value) -> Value:
+        """The only element of a vector, as Pallas squeezes one: of 32 bits."""
+        if x.dtype.bits != 32:
+            hint = "cast to f32 or i32 first, or keep the dimensions: shape (1, 1)"
+            self._b.fail(
+                UnsupportedOpError, f"a scalar of {x.dtype} out of a vector", op="squeeze", operands=[x], hint=hint
+            )
+        return self._b.vector_extract(x, (0,) * x.rank)
+
+    def _no_list(self, axis: object, op: str) -> None:
+        """Where axes are part of what JAX keeps a program under, they are a number or a tuple."""
+        if isinstance(axis, list):
+            hint = f"a tuple, axis={tuple(cast('list[object]', axis))}"
+            self._b.fail(ArityError, f"the axes are a list, {axis}, which JAX refuses here", op=op, hint=hint)
 
     def _axis(self, axis: int, rank: int, op: str, x: Value) -> int:
         """One axis, negative ones counted from the end."""
