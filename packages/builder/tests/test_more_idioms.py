@@ -252,3 +252,36 @@ def test_a_bool_is_not_rounded(b: Builder, a: Args, raises: Raises) -> None:
     with raises(e.DTypeError, "round", "vector<8x128xi1>", hint="leave it out"):
         b.pallas.round(mask)
     assert b.pallas.floor(mask).shape == b.pallas.round(a.ints[...]).shape == (8, 128)
+
+
+# --- hints that fit -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ("a.x[9]", "from -8 to 7"),
+        ("a.x[...][9]", "from -8 to 7"),
+        ("a.x.at[-9]", "from -8 to 7"),
+        ("a.x[p.ds(4, 8)]", "end at 8 at most"),
+        ("p.slice(a.x[...], (0, 0), (9, 128))", "end at its size at most"),
+        ("b.vector_extract(a.x[...], (8, 0))", "the size of its dimension - 1"),
+        ("b.enqueue_dma(a.hbm, a.x, s.s)", 'Sem("dma")'),
+        ("p.async_copy(a.hbm, a.x, s.s).start()", 'Sem("dma")'),
+        ("p.when(a.x[...] > 0).__enter__()", "for vectors b.pallas.where"),
+        ("p.cond(a.x[...] > 0, tuple, tuple)", "for vectors b.pallas.where"),
+        ("p.fori_loop(1 << 31, 1 << 32, lambda i: None)", "a bound that an i32 holds"),
+        ("p.fori_loop(a.i, 1 << 31, lambda i: None)", "a bound that an i32 holds"),
+    ],
+)
+def test_a_hint_says_what_to_do_about_it(call: str, hint: str) -> None:
+    from mosaic_tpu.builder import Ref, Scalar, Sem
+
+    b = Builder("kernel")
+    a = b.declare_args(
+        {"i": Scalar(i32), "hbm": Ref((8, 128), f32, memory_space="any"), "x": Ref((8, 128), f32), "s": Sem("regular")},
+        grid=(4,),
+    )
+    with pytest.raises(e.MosaicError) as caught:
+        eval(call, {"a": a, "b": b, "p": b.pallas, "s": a})
+    assert hint in caught.value.hint

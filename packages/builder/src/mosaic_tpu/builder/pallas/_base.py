@@ -147,12 +147,14 @@ class Idioms:
         """An i32 value of the kernel, or a constant that an i32 holds."""
         if isinstance(number, Value):
             return number
-        return self._const(self._checked(self._b._int(number, op, what), dt.i32, op), dt.i32)
+        fits = self._checked(self._b._int(number, op, what), dt.i32, op, f"a {what} that an i32 holds")
+        return self._const(fits, dt.i32)
 
-    def _checked[N](self, number: N, dtype: DType, op: str) -> N:
+    def _checked[N](
+        self, number: N, dtype: DType, op: str, hint: str = "a float, or a NumPy scalar: np.uint32(…)"
+    ) -> N:
         """A number beside an operand: JAX makes an i32 of a Python int first, of whatever type the operand is."""
         if type(number) is int and not -_I31 <= number < _I31 and dtype not in _NOT_I32:
-            hint = "a float, or a NumPy scalar: np.uint32(…)"
             self._b.fail(ConstantError, f"{number} does not fit in i32, which JAX makes of an int", op=op, hint=hint)
         return number
 
