@@ -208,3 +208,80 @@ def test_a_key_is_folded_without_a_load(b: Builder, a: Args) -> None:
     folded = b.pallas.fold_in(b.pallas.fold_in(key, 1), a.i)
     assert folded.words[0] is not key.words[0]
     assert b.pallas.random_normal(folded, (8, 128)).shape == (8, 128)
+
+
+# --- what JAX and Pallas refuse ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "p.max(h)", "p.min(h)", "p.max(h, (0, 1), keepdims=True)", "p.max(h[0])", "p.ptp(h)", "p.softmax(h, None)",
+        "p.squeeze(h[0:1, 0:1])", "h[0, 0]",
+    ],
+)  # fmt: skip
+def test_a_scalar_of_16_bits_leaves_no_vector(call: str, b: Builder, a: Args) -> None:
+    """Pallas squeezes elements of 32 bits alone; jnp.sum and jnp.mean of 16 bits are of f32 until then."""
+    with pytest.raises(e.UnsupportedOpError, match="a scalar of bf16 out of a vector") as caught:
+        eval(call, {"p": b.pallas, "h": a.half[...]})
+    assert "cast to f32" in caught.value.hint
+    assert eval(call, {"p": b.pallas, "h": a.x[...]}).dtype is f32
+    assert b.pallas.sum(a.half[...]).dtype is b.pallas.mean(a.half[...]).dtype is bf16
+    assert b.pallas.max(a.half[...], 1).shape == (16,) and b.pallas.reshape(a.half[0:1, 0:1], ()).dtype is bf16
+
+
+@pytest.mark.parametrize(
+    "name", ["count_nonzero", "nansum", "nanmean", "nanmax", "nanmin", "norm", "standardize", "log_softmax"]
+)
+def test_axes_that_jax_hashes_are_no_list(name: str, b: Builder, a: Args) -> None:
+    idiom = getattr(b.pallas, name)
+    with pytest.raises(e.ArityError, match="list") as caught:
+        idiom(a.x[...], axis=[0])
+    assert caught.value.op == name and "axis=(0,)" in caught.value.hint
+    assert idiom(a.x[...], axis=(0,)).rank in (1, 2)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "any", "mean", "var", "softmax", "logsumexp", "average", "ptp"])
+def test_other_axes_may_be_a_list(name: str, b: Builder, a: Args) -> None:
+    x = a.x[...] > 0.0 if name == "any" else a.x[...]
+    assert getattr(b.pallas, name)(x, axis=[0]).shape == getattr(b.pallas, name)(x, axis=(0,)).shape
+
+
+def test_a_bool_is_not_rounded(b: Builder, a: Args, raises: Raises) -> None:
+    mask = a.x[...] > 0.0
+    with raises(e.DTypeError, "round", "vector<8x128xi1>", hint="leave it out"):
+        b.pallas.round(mask)
+    assert b.pallas.floor(mask).shape == b.pallas.round(a.ints[...]).shape == (8, 128)
+
+
+# --- hints that fit -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ("a.x[9]", "from -8 to 7"),
+        ("a.x[...][9]", "from -8 to 7"),
+        ("a.x.at[-9]", "from -8 to 7"),
+        ("a.x[p.ds(4, 8)]", "end at 8 at most"),
+        ("p.slice(a.x[...], (0, 0), (9, 128))", "end at its size at most"),
+        ("b.vector_extract(a.x[...], (8, 0))", "the size of its dimension - 1"),
+        ("b.enqueue_dma(a.hbm, a.x, s.s)", 'Sem("dma")'),
+        ("p.async_copy(a.hbm, a.x, s.s).start()", 'Sem("dma")'),
+        ("p.when(a.x[...] > 0).__enter__()", "for vectors b.pallas.where"),
+        ("p.cond(a.x[...] > 0, tuple, tuple)", "for vectors b.pallas.where"),
+        ("p.fori_loop(1 << 31, 1 << 32, lambda i: None)", "a bound that an i32 holds"),
+        ("p.fori_loop(a.i, 1 << 31, lambda i: None)", "a bound that an i32 holds"),
+    ],
+)
+def test_a_hint_says_what_to_do_about_it(call: str, hint: str) -> None:
+    from mosaic_tpu.builder import Ref, Scalar, Sem
+
+    b = Builder("kernel")
+    a = b.declare_args(
+        {"i": Scalar(i32), "hbm": Ref((8, 128), f32, memory_space="any"), "x": Ref((8, 128), f32), "s": Sem("regular")},
+        grid=(4,),
+    )
+    with pytest.raises(e.MosaicError) as caught:
+        eval(call, {"a": a, "b": b, "p": b.pallas, "s": a})
+    assert hint in caught.value.hint

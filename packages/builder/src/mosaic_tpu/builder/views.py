@@ -320,7 +320,9 @@ def _entry(entry: object, size: int, dim: int) -> Slice | Value | int:
             raise KindError(f"cannot index dimension {dim} with {entry!r}", op="[…]", hint="ints, slices or i32 values")
         case int():
             if not -size <= entry < size:
-                raise ShapeError(f"index {entry} leaves dimension {dim} of size {size}", op="[…]")
+                raise ShapeError(
+                    f"index {entry} leaves dimension {dim} of size {size}", op="[…]", hint=f"from {-size} to {size - 1}"
+                )
             return entry % size
         case Value():
             if entry.is_shaped or entry.dtype.is_float:
@@ -381,7 +383,8 @@ def _check_span(entry: Slice, dim_size: int, dim: int) -> None:
     size = entry.size if isinstance(entry.size, int) else 1
     if start < 0 or size < 1 or entry.stride < 1 or start + (size - 1) * entry.stride >= dim_size:
         what = f"{entry.size} elements from {entry.start} by {entry.stride}"
-        raise ShapeError(f"{what} leave dimension {dim} of size {dim_size}", op="[…]")
+        hint = f"start at 0 or later, and end at {dim_size} at most"
+        raise ShapeError(f"{what} leave dimension {dim} of size {dim_size}", op="[…]", hint=hint)
 
 
 __all__ = ["Bitcast", "Index", "RefIndexer", "RefView", "Reshape", "Slice", "Transform", "parse_index"]

@@ -27,7 +27,9 @@ class TpuDmaOps(Core):
             )
             self.fail(KindError, "a single semaphore is needed", op=name, operands=[value], hint=hint)
         if dma is not None and dma != (dtype is dt.dma_semaphore):
-            self.fail(DTypeError, f"needs a {'DMA' if dma else 'regular'} semaphore", op=name, operands=[value])
+            kind = "DMA" if dma else "regular"
+            hint = f'declare it with Sem("{kind.lower()}") or SemArray(shape, "{kind.lower()}")'
+            self.fail(DTypeError, f"needs a {kind} semaphore", op=name, operands=[value], hint=hint)
         return used
 
     def _i32(self, value: Value | int, name: str) -> IrValue:

@@ -223,7 +223,8 @@ class VectorOps(Core):
         if len(at) > source.rank:
             self.fail(ArityError, f"{len(at)} positions for rank {source.rank}", op="vector.extract", operands=[source])
         if any(not 0 <= p < s for p, s in zip(at, source.shape, strict=False)):
-            self.fail(ShapeError, f"position {at} is outside", op="vector.extract", operands=[source])
+            hint = "each position from 0 to the size of its dimension - 1"
+            self.fail(ShapeError, f"position {at} is outside", op="vector.extract", operands=[source], hint=hint)
         rest = source.shape[len(at) :]
         info = self.types.vector(rest, source.dtype) if rest else self.types.scalar(source.dtype)
         return self._emit("vector.extract", info, [used], {"static_position": self.types.dense(at, 64)})
@@ -254,7 +255,9 @@ class VectorOps(Core):
             )
         for o, s, t, d in zip(offsets, sizes, steps, source.shape, strict=True):
             if o < 0 or s < 1 or t < 1 or o + (s - 1) * t >= d:
-                self.fail(ShapeError, f"slice {tuple(offsets)} + {tuple(sizes)} is outside", op=name, operands=[source])
+                what = f"slice {tuple(offsets)} + {tuple(sizes)} is outside"
+                hint = "start at 0 or later in each dimension, and end at its size at most"
+                self.fail(ShapeError, what, op=name, operands=[source], hint=hint)
         attributes: dict[str, ir.Attribute] = {
             key: ir.ArrayAttr.get([self.types.integer(int(v), 64) for v in values], self.types.context)
             for key, values in (("offsets", offsets), ("sizes", sizes), ("strides", steps))

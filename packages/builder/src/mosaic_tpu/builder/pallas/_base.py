@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import ArityError, ConstantError, DTypeError, KindError, MosaicError, ShapeError
+from mosaic_tpu.builder.errors import (
+    ArityError,
+    ConstantError,
+    DTypeError,
+    KindError,
+    MosaicError,
+    ShapeError,
+    UnsupportedOpError,
+)
 from mosaic_tpu.builder.pallas._calls import called
 from mosaic_tpu.builder.pallas._promotion import ADOPTING, STRICT, beside, promoted
 
@@ -116,6 +124,21 @@ class Idioms:
             )
         return found
 
+    def _squeezed(self, x: Value) -> Value:
+        """The only element of a vector, as Pallas squeezes one: of 32 bits."""
+        if x.dtype.bits != 32:
+            hint = "cast to f32 or i32 first, or keep the dimensions: shape (1, 1)"
+            self._b.fail(
+                UnsupportedOpError, f"a scalar of {x.dtype} out of a vector", op="squeeze", operands=[x], hint=hint
+            )
+        return self._b.vector_extract(x, (0,) * x.rank)
+
+    def _no_list(self, axis: object, op: str) -> None:
+        """Where axes are part of what JAX keeps a program under, they are a number or a tuple."""
+        if isinstance(axis, list):
+            hint = f"a tuple, axis={tuple(cast('list[object]', axis))}"
+            self._b.fail(ArityError, f"the axes are a list, {axis}, which JAX refuses here", op=op, hint=hint)
+
     def _axis(self, axis: int, rank: int, op: str, x: Value) -> int:
         """One axis, negative ones counted from the end."""
         return self._axes((self._b._int(axis, op, "axis"),), rank, op, x)[0]
@@ -124,12 +147,14 @@ class Idioms:
         """An i32 value of the kernel, or a constant that an i32 holds."""
         if isinstance(number, Value):
             return number
-        return self._const(self._checked(self._b._int(number, op, what), dt.i32, op), dt.i32)
+        fits = self._checked(self._b._int(number, op, what), dt.i32, op, f"a {what} that an i32 holds")
+        return self._const(fits, dt.i32)
 
-    def _checked[N](self, number: N, dtype: DType, op: str) -> N:
+    def _checked[N](
+        self, number: N, dtype: DType, op: str, hint: str = "a float, or a NumPy scalar: np.uint32(…)"
+    ) -> N:
         """A number beside an operand: JAX makes an i32 of a Python int first, of whatever type the operand is."""
         if type(number) is int and not -_I31 <= number < _I31 and dtype not in _NOT_I32:
-            hint = "a float, or a NumPy scalar: np.uint32(…)"
             self._b.fail(ConstantError, f"{number} does not fit in i32, which JAX makes of an int", op=op, hint=hint)
         return number
 

@@ -289,6 +289,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             (8, 128)
         """
         with self._one_line("log_softmax"):
+            self._no_list(axis, "log_softmax")
             shifted = self._shifted(x, axis, "log_softmax")
             return self.sub(shifted, self.log(self.sum(self.exp(shifted), axis, keepdims=True)))
 

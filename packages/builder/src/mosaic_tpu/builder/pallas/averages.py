@@ -39,6 +39,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
             ((8,), (128,))
         """
         self._b._use_vector(x, "norm")
+        self._no_list(axis, "norm")
         axes = None if axis is None else self._axes(axis, x.rank, "norm", x)
         if not isinstance(ord, int | float | None):  # pyright: ignore[reportUnnecessaryIsInstance]
             self._b.fail(AttributeValueError, f"the order is {ord!r}", op="norm", operands=[x], hint="a number")
@@ -75,6 +76,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         self._float_value(x, "standardize")
         with self._one_line("standardize"):
             given = None if epsilon is None else self._own(epsilon)
+            self._no_list(axis, "standardize")
             mean = self.mean(x, axis, keepdims=True)
             variance = self.sub(self.mean(self.square(x), axis, keepdims=True), self.square(mean))
             variance = self.clip(variance, 0)
@@ -182,6 +184,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         """
         self._b._use_vector(x, "nansum")
         with self._one_line("nansum"):
+            self._no_list(axis, "nansum")
             return self.sum(self._past_nan(x, 0.0, "nansum"), axis, keepdims=keepdims)
 
     @idiom("jnp.nanmean(x, axis)", "arith.select", "vector.multi_reduction", "arith.divf", group="averages")
@@ -196,6 +199,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
             (8,)
         """
         self._b._use_vector(x, "nanmean")
+        self._no_list(axis, "nanmean")
         axes = None if axis is None else self._axes(axis, x.rank, "nanmean", x)
         with self._one_line("nanmean"):
             count = self.sum(self.bitwise_not(self.ne(x, x)), axes, keepdims=keepdims, dtype=x.dtype)
@@ -232,6 +236,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         self._b._use_vector(x, name)
         reduce, lowest = (self.max, -math.inf) if name == "nanmax" else (self.min, math.inf)
         with self._one_line(name):
+            self._no_list(axis, name)
             found = reduce(self._past_nan(x, lowest, name), axis, keepdims=keepdims)
             nothing = self.all(self.ne(x, x), axis, keepdims=keepdims)
             return self.where(nothing, self._const(math.nan, x.dtype), found)

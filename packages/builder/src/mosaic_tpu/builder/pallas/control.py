@@ -22,6 +22,9 @@ from mosaic_tpu.builder.pallas._calls import called
 
 type Carry = tuple[Value, ...]
 
+#: What to write where a condition is no scalar of i1.
+_SCALAR = "compare scalars, n > 0; for vectors b.pallas.where, or b.pallas.any(…) first"
+
 
 class ControlIdioms(Idioms):
     """Structured control flow."""
@@ -31,7 +34,11 @@ class ControlIdioms(Idioms):
         self._value(condition, op)
         if condition.dtype is not dt.i1 or condition.is_shaped:
             self._b.fail(
-                DTypeError, "the condition must be an i1 scalar", op=op, operands=[condition], hint="compare first"
+                DTypeError,
+                "the condition must be an i1 scalar",
+                op=op,
+                operands=[condition],
+                hint=_SCALAR,
             )
         return self._is_not_0(self._b.extui(condition, dt.i32))
 
@@ -225,7 +232,9 @@ class ControlIdioms(Idioms):
         if not 0 <= factor < 1 << 63:
             b.fail(AttributeValueError, f"unroll={unroll}", op=op, hint="True, False, or 0 or more iterations a step")
         if not isinstance(low, Value) and not isinstance(high, Value):
-            return self._static_loop(self._checked(low, dt.i32, op), high - low, body, init, factor)
+            return self._static_loop(
+                self._checked(low, dt.i32, op, "a bound that an i32 holds"), high - low, body, init, factor
+            )
         if factor is not False and factor != 1:
             self._b.fail(
                 AttributeValueError,
@@ -425,7 +434,13 @@ class ControlIdioms(Idioms):
         b, op = self._b, "debug_check"
         self._value(condition, op)
         if condition._info is not b.types.scalar(dt.i1):
-            b.fail(DTypeError, "the condition must be an i1 scalar", op=op, operands=[condition], hint="compare first")
+            b.fail(
+                DTypeError,
+                "the condition must be an i1 scalar",
+                op=op,
+                operands=[condition],
+                hint=_SCALAR,
+            )
         text = b._text(message, op, "message")
         failed = b.xori(condition, self._const(True, dt.i1))
         self._const(0, dt.i32)  # the error's code, which the lowering does not read

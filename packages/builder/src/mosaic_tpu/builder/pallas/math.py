@@ -430,6 +430,9 @@ class MathIdioms(ElementwiseIdioms):
         away = self._b._flag(away_from_zero, "round", "away_from_zero")
         op = "math.round" if away else "math.roundeven"
         digits = self._b._int(decimals, "round", "number of decimals")
+        if isinstance(x, Value) and x.dtype is dt.i1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            hint = "leave it out: a bool is round; or cast to i32 first"
+            self._b.fail(DTypeError, "JAX rounds no bool", op="round", operands=[x], hint=hint)
         if not digits or (isinstance(x, Value) and x.dtype.is_int and digits > 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             return self._round("round", op, x)
         self._value(x, "round")

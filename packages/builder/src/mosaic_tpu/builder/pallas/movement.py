@@ -111,7 +111,7 @@ class MovementIdioms(ShapeIdioms, ChoiceIdioms):
 
     def _without(self, x: Value, axis: int) -> Value:
         rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-        return self._b.shape_cast(x, rest) if rest else self._b.vector_extract(x, (0,))
+        return self._b.shape_cast(x, rest) if rest else self._squeezed(x)
 
     def _part(self, x: Value, axis: int, start: int, size: int) -> Value:
         starts = tuple(start if d == axis else 0 for d in range(x.rank))

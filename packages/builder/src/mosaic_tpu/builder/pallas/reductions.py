@@ -81,7 +81,7 @@ class ReductionIdioms(ElementwiseIdioms):
         acc = self._b.full((1,), value, x.dtype)
         reduced = self._b.multi_reduction(kind, lifted, acc, tuple([axis + 1 for axis in axes]))
         kept = self._b.shape_cast(reduced, (1,) * (rank + 1))
-        return self._b.vector_extract(kept, (0,) * (rank + 1))
+        return self._squeezed(kept)
 
     @idiom("jnp.sum(x, axis)", "vector.multi_reduction", group="reductions", traits=("reduction", "pure"))
     def sum(
@@ -235,6 +235,7 @@ class ReductionIdioms(ElementwiseIdioms):
             i32
         """
         self._b._use_vector(x, "count_nonzero")
+        self._no_list(axis, "count_nonzero")
         axis = None if axis is None else self._axes(axis, x.rank, "count_nonzero", x)
         with self._one_line("count_nonzero"):
             return self.sum(self.ne(x, False if x.dtype is dt.i1 else 0), axis, keepdims=keepdims)

@@ -142,7 +142,7 @@ class ShapeIdioms(Idioms):
         if not at:
             return x
         shape = tuple(s for d, s in enumerate(x.shape) if d not in at)
-        return self._b.shape_cast(x, shape) if shape else self._b.vector_extract(x, (0,) * x.rank)
+        return self._b.shape_cast(x, shape) if shape else self._squeezed(x)
 
     @idiom("lax.slice(x, start, limit)", "vector.extract_strided_slice", group="shapes")
     def slice(
