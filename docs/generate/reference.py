@@ -10,6 +10,7 @@ from enum import Enum
 from types import ModuleType
 from typing import Final
 
+from conformance.cheat_sheet import is_zig
 from docs.generate.errors import anchor
 from docs.generate.site import Site, code, fenced, table
 from mosaic_tpu import aot, builder, kernel, lift, sim, zoo
@@ -177,8 +178,8 @@ def _op(spec: OpSpec, prefix: str) -> str:
     facts: list[str] = []
     if spec.emits:
         facts.append("Emits " + ", ".join(map(code, spec.emits)) + ".")
-    if spec.source:
-        facts.append(("Stands for " if spec.is_idiom else "The Zig guide's ") + code(spec.source) + ".")
+    if spec.source and spec.source not in spec.emits:
+        facts.append(("In [ZML's Zig DSL](../../coming-from/zig.md) " if is_zig(spec) else "Stands for ") + code(spec.source) + ".")
     path = f"{spec.function.__module__}.{spec.function.__qualname__}"
     name = spec.function.__name__
     called = f"{prefix}{spec.name}" if name in spec.name else f"{prefix}{name}"
