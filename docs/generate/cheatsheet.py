@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from docs.generate.site import Site, table
 
-#: Its own width, so that the columns fit; the contents are on each page.
-_FRONT = "---\nclass: cheat-sheet\nhide:\n  - navigation\n  - toc\n---\n"
+#: Their own width, so that the columns fit; the contents are on each page.
+_FRONT: Final = "---\nclass: cheat-sheet\nhide:\n  - navigation\n  - toc\n---\n"
 
 
 def write(site: Site) -> None:
@@ -15,7 +16,7 @@ def write(site: Site) -> None:
     head, parts = split((site.pages / "cheat-sheet.md").read_text(encoding="utf-8"))
     rows = [(f"[{title}](cheat-sheet/{name(title)}.md)", about(text), str(entries(text))) for title, text in parts]
     contents = table(("part", "what is in it", "rows"), rows)
-    site.add("cheat-sheet", "Contents", "cheat-sheet.md", f"{_FRONT}\n{head}\n{contents}")
+    site.add("cheat-sheet", "Contents", "cheat-sheet.md", f"{head}\n{contents}")
     for title, text in parts:
         others = " · ".join(t if t == title else f"[{t}]({name(t)}.md)" for t, _ in parts)
         page = f"{_FRONT}\n# Cheat-sheet: {title}\n\n{text}\n[Contents](../cheat-sheet.md): {others}\n{{ .made }}\n"
