@@ -116,6 +116,7 @@ def test_the_expression_below_a_roofline_draws_it() -> None:
     kept = (ARTEFACTS / "zoo" / "matmul-v6e-roofline.svg").read_text(encoding="utf-8")
     said = re.compile(r"<(?:title|desc)\b.*?</(?:title|desc)>", re.DOTALL)
     assert said.findall(drawn) == said.findall(kept)
-    for other in zoo.KERNELS.values():
+    for file in (ARTEFACTS / "zoo").glob("*-v6e-roofline.svg"):
+        other = zoo.KERNELS[file.name.removesuffix("-v6e-roofline.svg")]
         assert roofline_expression(other, "v6e") in made(f"zoo/{other.name}.md")
         assert "…" not in roofline_expression(other, "v6e")
