@@ -217,8 +217,8 @@ def _schedules(info: KernelInfo) -> str:
     targets = {target: of for target, of in found["targets"].items() if "refused" not in of}
     text = (
         f"What the TPU compiler made of the preset `{found['preset']}`, without a TPU. A bundle is one VLIW "
-        "instruction; shares are of a slot's places over all bundles of the text. Cycles are estimates, none was "
-        "measured."
+        "instruction, and the columns are units of the [glossary](../concepts/glossary.md); shares are of a "
+        "slot's places over all bundles of the text. Cycles are estimates, none was measured."
     )
     text += "".join(f" They are {by}." for by in dict.fromkeys(of["by"] for of in targets.values() if of["by"]))
     text += " The roofline has nominal rates. The expressions need `from mosaic_tpu import aot`"

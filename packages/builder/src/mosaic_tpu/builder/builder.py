@@ -90,8 +90,9 @@ class Builder(
 ):
     """Builds one Mosaic kernel.
 
-    Methods emit one MLIR operation each, in the dialect's vocabulary; `pallas` holds the idioms that emit what
-    Pallas emits for an expression of jnp, lax, pl or pltpu. A builder belongs to the thread that made it.
+    Methods emit one MLIR operation each, in the dialect's vocabulary, with the constants it needs; a few helpers emit
+    more. `pallas` holds the idioms that emit what Pallas emits for an expression of jnp, lax, pl or pltpu. A builder
+    belongs to the thread that made it.
 
     Args:
         name: of the kernel's function: what Pallas takes from the Python function's name.
@@ -432,7 +433,7 @@ class Builder(
 
     @op(group="types", source="b.memRefTy(shape, dtype, mem_space)")
     def memref_ty(self, shape: Sequence[int], dtype: dt.DType, memory_space: MemorySpace | str = "vmem") -> TypeInfo:
-        """The guide's name for `ref_ty`.
+        """The Zig DSL's name for `ref_ty`.
 
         Example:
             >>> b.memref_ty((4,), i32, "smem") is b.ref_ty((4,), i32, "smem")

@@ -136,7 +136,7 @@ class TpuMemoryOps(VectorOps):
         mask: Value | None = None,
         add: bool = False,
     ) -> None:
-        """The guide's name for `vector_store` with its options.
+        """The Zig DSL's name for `vector_store` with its options.
 
         Example:
             >>> b.ref_store_opts(a.x, b.zeros((8, 128), f32), add=True)
