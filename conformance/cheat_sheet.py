@@ -162,7 +162,7 @@ _TOPICS: Final = {
     "guide": ("Op by op", "The cheat-sheet of ZML's Zig DSL in raw ops, each a method of the builder."),
 }
 _GUIDE_HEAD: Final = """
-## For readers of the Zig guide
+## Zig
 
 The cheat-sheet of ZML's guide to its Zig DSL, row by row. Where a row is written with this project's raw ops, both ways
 are byte for byte Pallas's.
