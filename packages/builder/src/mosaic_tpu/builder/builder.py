@@ -192,7 +192,7 @@ class Builder(
             results: types the function returns; Pallas kernels return nothing.
             grid: the iteration bounds; as many leading `Scalar` or `Iter` arguments are its program ids. ``()`` is no
                 grid, as in Pallas. ``None`` is a bound that the call gives, known at run time only.
-            dimension_semantics: one a grid dimension; ``arbitrary`` if omitted.
+            dimension_semantics: one for each dimension of the grid; ``arbitrary`` if omitted.
             core_type: which core runs the kernel; ``None`` leaves the attribute out.
             no_inline: add the ``no_inline`` attribute.
             window_params: add ``window_params`` and the ``transform_N`` functions; by default when there is a grid.

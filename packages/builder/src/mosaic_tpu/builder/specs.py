@@ -55,7 +55,7 @@ class ElementWindow:
     """A window indexed by elements instead of blocks, with padding on each side of the array.
 
     Attributes:
-        pad_low: rows added before the array, one entry a dimension.
+        pad_low: rows added before the array, one entry for each dimension.
         pad_high: rows added after it.
     """
 

@@ -39,7 +39,7 @@ class MemrefOps(Core):
 
         Args:
             ref: in SMEM.
-            indices: one a dimension, index values or ints.
+            indices: one for each dimension, index values or ints.
 
         Example:
             >>> b.scalar_load(a.lens, [0]).dtype

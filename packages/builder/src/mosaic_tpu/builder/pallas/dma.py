@@ -24,7 +24,7 @@ class MeshDevice:
     """A device by its coordinates on a mesh: ``device_id={"x": 1}`` of Pallas.
 
     Attributes:
-        coordinates: one an axis, an int or an i32 value; this device's own along axes that are left out.
+        coordinates: one for each axis, an int or an i32 value; this device's own along axes that are left out.
         mesh: the size of every axis, in order, as the call's mesh has them.
     """
 
