@@ -15,7 +15,7 @@ from conformance.cases.kernels import CASES, KernelCase
 from conformance.conftest import Record
 from conformance.harness import levels
 from conformance.harness.trip import GENERIC, Trip
-from mosaic_tpu import aot, builder
+from mosaic_tpu import aot, builder, zoo
 from mosaic_tpu.builder import registry
 from mosaic_tpu.builder.errors import UnsupportedOpError
 from mosaic_tpu.lift import LiftError, NotExactError, SourceError, build, lift
@@ -49,6 +49,19 @@ def test_a_kernel_comes_back(case: KernelCase, record: Record) -> None:
     assert not trip.again
     assert trip.stable == trip.modules
     assert trip.idiomatic > 0.6 * trip.helped
+
+
+@pytest.mark.parametrize("kernel", zoo.KERNELS)
+def test_canonical_text_comes_back(kernel: str, record: Record) -> None:
+    """What `mosaic-tpu zoo emit` and `Kernel.emit` show."""
+    info, trip = zoo.KERNELS[kernel], Trip()
+    for cfg in info.presets.values():
+        text = info.kernel.emit(cfg)
+        assert trip.add(stripped(text, given(text).version))
+    record("lift round trip", **trip.row(f"canonical text: {kernel}"))
+    assert not trip.generic
+    assert not trip.again
+    assert trip.stable == trip.modules
 
 
 @pytest.mark.parametrize(("theme", "cases"), _themes(), ids=lambda value: value if isinstance(value, str) else "")

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from sybil import Document, Example, Region, Sybil
 
-from docs.generate import examples as made
+from docs.generate import examples
 from docs.generate.site import NO_PAGES
 
 
 def parse(document: Document) -> Iterable[Region]:
     """Each block that runs, with its output."""
-    for example in made.examples(document.text):
+    for example in examples.examples(document.text):
         yield Region(example.start, example.end, parsed=example, evaluator=evaluate)
 
 
 def evaluate(example: Example) -> str | None:
     """Run a block and compare what it prints."""
-    block: made.Example = example.parsed
-    printed = block.run(example.namespace["room"])
-    if made.same(printed, block.shown):
+    block: examples.Example = example.parsed
+    printed = block.run(example.namespace["workspace"])
+    if examples.same(printed, block.shown):
         return None
     return (
         f"The page shows\n\n{block.shown or 'no output'}\nand what is printed is\n\n{printed}\n"
@@ -32,12 +33,13 @@ def evaluate(example: Example) -> str | None:
 
 def enter(namespace: dict[str, Any]) -> None:
     """Before a page's first block."""
-    namespace["room"] = made.Room()
+    namespace["open"] = ExitStack()
+    namespace["workspace"] = namespace["open"].enter_context(examples.workspace())
 
 
 def leave(namespace: dict[str, Any]) -> None:
     """After its last."""
-    namespace["room"].close()
+    namespace["open"].close()
 
 
 SYBIL = Sybil(

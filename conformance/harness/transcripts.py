@@ -2,7 +2,7 @@
 
 A block is one transcript: after ``$`` a command, below it what it prints, where ``…`` stands for lines that are left
 out, and ``[exit code 1]`` where it is not 0. A block of any language that has a title is a file of that name, which
-the commands below it may read. Times, sizes and the like need not agree: see `command.masked`.
+the commands below it may read. Times need not agree: see `command.masked`.
 """
 
 from __future__ import annotations
@@ -62,11 +62,19 @@ class Step:
 
 
 def steps(block: str) -> Iterator[Step]:
-    """The steps of a block, in order."""
-    for text in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        command, _, shown = text.partition("\n")
-        code = re.search(r"^\[exit code (\d+)\]\n", shown, re.MULTILINE)
-        yield Step(command, shown[: code.start()] if code else shown, int(code[1]) if code else 0)
+    """The steps of a block, in order.
+
+    Raises:
+        ValueError: the block has text that is no command's.
+    """
+    before, *texts = re.split(r"^\$ ", block, flags=re.MULTILINE)
+    for text in texts:
+        command, _, printed = text.partition("\n")
+        shown, *code = re.split(r"^\[exit code (\d+)\]$\n?", printed, flags=re.MULTILINE)
+        before += "".join(code[1:])
+        yield Step(command, shown, int(code[0]) if code else 0)
+    if before.strip():
+        raise ValueError(f"a transcript has text before its first $ or after an exit code: {before.strip()!r}")
 
 
 def rewrite(block: str) -> str:

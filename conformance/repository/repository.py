@@ -1,5 +1,6 @@
 """What the tests of this folder know about the repository: its rooms and what their pyproject.toml files say."""
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,16 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = "mosaic_tpu"
+#: Which room may enter which.
+MAY_ENTER = {
+    "builder": set(),
+    "sim": set(),
+    "aot": {"sim"},
+    "kernel": {"builder", "sim", "aot"},
+    "lift": {"builder", "sim", "kernel"},
+    "zoo": {"builder", "kernel"},
+    "cli": {"builder", "sim", "kernel", "aot", "lift", "zoo"},
+}
 
 
 @dataclass(frozen=True)
@@ -18,6 +29,13 @@ class Room:
     @property
     def project(self) -> dict[str, Any]:
         return read_toml(self.path / "pyproject.toml")["project"]
+
+    def declared(self, *, optional: bool) -> set[str]:
+        """Distributions that the room's pyproject.toml names: what it always needs, or what its extras bring too."""
+        texts = [*self.project["dependencies"]]
+        if optional:
+            texts += [text for extra in self.project.get("optional-dependencies", {}).values() for text in extra]
+        return {re.match(r"[\w-]+", text)[0] for text in texts}
 
     @property
     def namespace(self) -> Path:

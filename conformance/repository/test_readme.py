@@ -14,7 +14,7 @@ from conformance.repository.repository import ROOT
 from mosaic_tpu import builder
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+BLOCKS = [(found["language"], found["text"]) for found in transcripts.BLOCK.finditer(README)]
 COMMANDS = [line for language, text in BLOCKS if language == "bash" for line in text.splitlines()]
 SET_UP = "python3 -m venv .venv && .venv/bin/pip install -q nox && .venv/bin/nox -s "
 NOXFILE = (ROOT / "noxfile.py").read_text(encoding="utf-8")
@@ -25,7 +25,17 @@ def test_two_commands_do_all_the_set_up() -> None:
 
 
 def test_every_session_that_a_document_names_exists() -> None:
-    documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / ".ci/run", *ROOT.glob(".github/workflows/*.yml")]
+    globs = (
+        "*.md",
+        "*/*.md",
+        "packages/*/*.md",
+        "docs/**/*.md",
+        "docs/generate/*.py",
+        ".ci/run",
+        ".github/workflows/*",
+    )
+    documents = [file for glob in globs for file in ROOT.glob(glob)]
+    assert {ROOT / "README.md", ROOT / "docs/index.md", ROOT / ".ci/run"} <= set(documents)
     named = {name for file in documents for name in re.findall(r"nox -s ([a-z-]+)", file.read_text(encoding="utf-8"))}
     functions = re.findall(r"^@\w*[._]?session.*\ndef (\w+)\(", NOXFILE, re.MULTILINE)
     sessions = {name.replace("_", "-") for name in functions}

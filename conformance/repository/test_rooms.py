@@ -8,17 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.repository.repository import NAMESPACE, Room, rooms
-
-MAY_ENTER = {
-    "builder": set(),
-    "sim": set(),
-    "kernel": {"builder", "sim", "aot"},
-    "aot": {"sim"},
-    "lift": {"builder", "sim", "kernel"},
-    "zoo": {"builder", "kernel"},
-    "cli": {"builder", "sim", "kernel", "aot", "lift", "zoo"},
-}
+from conformance.repository.repository import MAY_ENTER, NAMESPACE, ROOT, Room, rooms
 
 
 def imports(file: Path, *, while_importing: bool) -> set[str]:
@@ -46,18 +36,10 @@ def rooms_entered(room: Room, *, while_importing: bool = False) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith(NAMESPACE + ".")} - {room.package.name}
 
 
-def declared(room: Room, *, optional: bool) -> set[str]:
-    """Distributions that the room's pyproject.toml names: what it always needs, or what its extras bring too."""
-    texts = [*room.project["dependencies"]]
-    if optional:
-        texts += [text for extra in room.project.get("optional-dependencies", {}).values() for text in extra]
-    return {re.match(r"[\w-]+", text)[0] for text in texts}
-
-
 def undeclared(room: Room) -> set[str]:
     """Outside packages that the room's files need when they are imported, and its pyproject.toml does not name."""
     needed = {name.split(".")[0] for file in room.sources for name in imports(file, while_importing=True)}
-    known = {name.replace("-", "_") for name in declared(room, optional=True)}
+    known = {name.replace("-", "_") for name in room.declared(optional=True)}
     return needed - known - sys.stdlib_module_names - {NAMESPACE}
 
 
@@ -65,14 +47,14 @@ def undeclared(room: Room) -> set[str]:
 def test_a_room_enters_only_the_rooms_it_may(room: Room) -> None:
     entered = rooms_entered(room)
     assert entered <= MAY_ENTER[room.package.name]
-    assert {f"mosaic-tpu-{name}" for name in entered} <= declared(room, optional=True)
+    assert {f"mosaic-tpu-{name}" for name in entered} <= room.declared(optional=True)
     at_once = rooms_entered(room, while_importing=True)
-    assert {f"mosaic-tpu-{name}" for name in at_once} <= declared(room, optional=False)
+    assert {f"mosaic-tpu-{name}" for name in at_once} <= room.declared(optional=False)
 
 
 @pytest.mark.parametrize("room", rooms(), ids=lambda room: room.path.name)
 def test_a_room_can_be_imported_without_what_its_extras_bring(room: Room) -> None:
-    extras = declared(room, optional=True) - declared(room, optional=False)
+    extras = room.declared(optional=True) - room.declared(optional=False)
     missing = {name.removeprefix("mosaic-tpu-").replace("-", "_") for name in extras}
     hidden = [f"{NAMESPACE}.{name}" if f"mosaic-tpu-{name}" in extras else name for name in sorted(missing)]
     code = f"import sys; sys.modules.update(dict.fromkeys({hidden})); import {NAMESPACE}.{room.package.name}"
@@ -99,3 +81,23 @@ def test_a_forbidden_import_and_an_undeclared_one_are_found(tmp_path: Path) -> N
     assert rooms_entered(room) == {"kernel"}
     assert rooms_entered(room, while_importing=True) == set()
     assert undeclared(room) == {"jax"}
+
+
+def told(text: str) -> dict[str, set[str]]:
+    """What a table of rooms says that each may enter, by the names in its third column."""
+    rows = re.findall(r"^\| [\w/]+ \| `mosaic_tpu\.(\w+)`[^|]*\| ([^|]*) \|", text, re.MULTILINE)
+    everyone = set(MAY_ENTER)
+    return {
+        room: everyone - {room} if "all of them" in said else set(re.findall(r"\w+", said)) & everyone
+        for room, said in rows
+    }
+
+
+def test_contributing_tells_which_room_may_enter_which() -> None:
+    assert told((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")) == MAY_ENTER
+
+
+def test_a_table_that_tells_something_else_is_seen() -> None:
+    table = "| packages/sim | `mosaic_tpu.sim` | nothing |\n| zoo | `mosaic_tpu.zoo` | builder; kernel, to call |\n"
+    assert told(table) == {"sim": set(), "zoo": {"builder", "kernel"}}
+    assert told(table.replace("nothing", "all of them"))["sim"] == set(MAY_ENTER) - {"sim"}

@@ -1,13 +1,14 @@
 """``python -m docs.generate.artefacts``: what takes minutes to find out, kept with date and versions.
 
 Schedules and rooflines come from the TPU compiler here and now. Conformance and numerics come from the reports that
-`nox -s conformance` left in ``.conformance``; where one is missing, what is kept of an earlier one stays. All of it is
-in ``docs/artefacts``.
+`nox -s conformance` left in ``.conformance``, which must have all that the tree has. All of it is in
+``docs/artefacts``, with marks by which the tests see that it is of another tree.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 import sys
@@ -19,12 +20,16 @@ from typing import Any, Final
 import numpy as np
 
 from conformance import cheat_sheet
+from conformance.cases.kernels import CASES
+from conformance.faults.table import FAULTS
 from conformance.harness.report import versions
 from conformance.harness.targets import REQUIRED
+from conformance.numerics.table import CASES as NUMERICS
 from docs.generate.site import ARTEFACTS, ROOT
 from mosaic_tpu import aot, zoo
 
 SCHEMA: Final = 1
+#: What a run of the whole suite leaves; the newest JAX first.
 REPORTS: Final = (".conformance/report.json", ".conformance/report-oldest-jax.json")
 ZOO: Final = ARTEFACTS / "zoo.json"
 CONFORMANCE: Final = ARTEFACTS / "conformance.json"
@@ -35,6 +40,14 @@ _KEPT: Final = {
     "compile": ("kernel", "config", *aot.TARGETS),
     "numerics": ("kernel", "config", "engine", "level", "share_of_tolerance"),
     "faults: planted": ("kernel", "fault", "error", "schedules"),
+}
+#: Tables that the site shows, with the columns that name a row.
+_NAMES: Final = {
+    "cheat-sheet": ("pair",),
+    "identity": ("kernel", "config"),
+    "compile": ("kernel", "config"),
+    "numerics": ("kernel", "config", "engine"),
+    "faults: planted": ("kernel", "fault"),
 }
 
 
@@ -76,7 +89,8 @@ def zoo_artefacts(names: Iterable[str]) -> None:
     kept = json.loads(ZOO.read_text(encoding="utf-8"))["kernels"] if ZOO.exists() else {}
     kept = {name: found for name, found in kept.items() if name in zoo.KERNELS}
     for name in names:
-        kept[name] = {"made": _made(), "preset": "default", "targets": {t: _of_target(name, t) for t in REQUIRED}}
+        targets = {target: _of_target(name, target) for target in REQUIRED}
+        kept[name] = {"made": _provenance(), "preset": "default", "body": body_of(name), "targets": targets}
     ordered = {name: kept[name] for name in zoo.KERNELS if name in kept}
     _write(ZOO, {"schema": SCHEMA, "kernels": ordered})
     kinds = ("schedule", "roofline")
@@ -84,6 +98,12 @@ def zoo_artefacts(names: Iterable[str]) -> None:
     for file in sorted((ARTEFACTS / "zoo").glob("*.svg")):
         if file.name not in used:
             file.unlink()
+
+
+def body_of(name: str) -> str:
+    """The mark of what was compiled: the hash of the default config's body."""
+    info = zoo.KERNELS[name]
+    return hashlib.sha256(info.kernel.lower(info.default).body).hexdigest()
 
 
 def _of_target(name: str, target: str) -> dict[str, Any]:
@@ -147,16 +167,43 @@ def smaller(svg: str) -> str:
 
 def conformance_artefacts() -> None:
     """What the reports of `nox -s conformance` say, an entry a version of JAX."""
-    kept = json.loads(CONFORMANCE.read_text(encoding="utf-8"))["reports"] if CONFORMANCE.exists() else {}
+    kept: dict[str, Any] = {}
     for name in REPORTS:
         file = ROOT / name
         if not file.exists():
-            print(f"{name} is not there: run `nox -s conformance` first to bring its part up to date", file=sys.stderr)
-            continue
+            raise SystemExit(f"{name} is not there: run `nox -s conformance` first.")
         report = json.loads(file.read_text(encoding="utf-8"))
-        kept[report["versions"]["jax"]] = _condensed(report)
-    newest_first = sorted(kept.items(), key=lambda entry: [*map(int, entry[0].split("."))], reverse=True)
-    _write(CONFORMANCE, {"schema": SCHEMA, "reports": dict(newest_first)})
+        jax = report["versions"]["jax"]
+        kept[jax] = _condensed(report)
+        if wrong := stale(jax, kept[jax]):
+            raise SystemExit(f"{name} is not of all that the tree has: {'; '.join(wrong)}. Run `nox -s conformance`.")
+    _write(CONFORMANCE, {"schema": SCHEMA, "reports": kept})
+
+
+def stale(jax: str, kept: Mapping[str, Any]) -> list[str]:
+    """Where a condensed report is not of this tree, a clause each; nothing where it is."""
+    found = cheat_sheet.load()
+    if jax not in found:
+        return [f"JAX {jax} is none of those of the cheat-sheet, {', '.join(found)}"]
+    expected = {"cheat-sheet": [*found[jax]], "identity": [case.id for case in CASES]}
+    if jax == list(found)[-1]:  # what the site shows of the newest alone
+        expected |= {
+            "compile": [f"{info.name}-{preset}" for info in zoo.KERNELS.values() for preset in info.presets],
+            "numerics": [f"{case.id}-{engine}" for case in NUMERICS for engine in case.engines],
+            "faults: planted": [fault.id for fault in FAULTS],
+        }
+    has = kept.get("has", {})
+    return [
+        f"{table} has {has.get(table, [0])[0]:,} rows, which are not the {len(names):,} of this tree"
+        for table, names in expected.items()
+        if has.get(table) != _mark(names)
+    ]
+
+
+def _mark(names: Iterable[str]) -> list[Any]:
+    """How many, and the hash of their names."""
+    ordered = sorted(names)
+    return [len(ordered), hashlib.sha256("\n".join(ordered).encode()).hexdigest()[:16]]
 
 
 def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,6 +225,8 @@ def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "date": report["date"],
         "versions": report["versions"],
+        "has": {name: _mark("-".join(row[column] for column in columns) for row in tables[name])
+                for name, columns in _NAMES.items() if name in tables},
         "pairs": dict(Counter(pair["level"] for pair in pairs)),
         "ops": {op: dict(sorted(found.items())) for op, found in sorted(ops.items())},
         "identity": [[*key, count] for key, count in sorted(identity.items())],
@@ -195,7 +244,7 @@ def _rounded(value: Any) -> Any:
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
-def _made() -> dict[str, Any]:
+def _provenance() -> dict[str, Any]:
     return {"date": datetime.now(UTC).date().isoformat(), "versions": versions()}
 
 
@@ -208,14 +257,15 @@ def _write(file: Any, content: Mapping[str, Any]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make the artefacts of the named kernels, of all if none is named, and condense the conformance reports."""
+    """Make the artefacts of the named kernels; of all, and condense the conformance reports, where none is named."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate.artefacts", description=__doc__)
-    parser.add_argument("kernels", nargs="*", help=f"of {', '.join(zoo.KERNELS)}; all if none is named")
+    parser.add_argument("kernels", nargs="*", help=f"of {', '.join(zoo.KERNELS)}; leaves the reports as they are")
     parser.add_argument("--only-conformance", action="store_true", help="leave schedules and rooflines as they are")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.kernels if name not in zoo.KERNELS]:
         parser.error(f"no kernel {unknown[0]!r} in the zoo: {', '.join(zoo.KERNELS)}")
-    conformance_artefacts()
+    if not options.kernels:
+        conformance_artefacts()
     if not options.only_conformance:
         if aot.compiler_version() is None:
             raise SystemExit("The TPU compiler is not installed: it needs Linux on x86-64.")

@@ -13,7 +13,8 @@ _FRONT: Final = "---\nclass: cheat-sheet\nhide:\n  - navigation\n  - toc\n---\n"
 
 def write(site: Site) -> None:
     """Change the copy of ``docs/cheat-sheet.md`` among the pages into the contents, and write a page for each part."""
-    head, parts = split((site.pages / "cheat-sheet.md").read_text(encoding="utf-8"))
+    text = (site.pages / "cheat-sheet.md").read_text(encoding="utf-8")
+    head, parts = split(text.replace("\\|", "|"))  # GitHub needs the backslash, and MkDocs shows it
     rows = [(f"[{title}](cheat-sheet/{name(title)}.md)", about(text), str(entries(text))) for title, text in parts]
     contents = table(("part", "what is in it", "rows"), rows)
     site.add("cheat-sheet", "Contents", "cheat-sheet.md", f"{head}\n{contents}")

@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from conformance.harness import transcripts
 from docs.generate import examples
-from docs.generate.site import ROOT, WRITTEN, Site, code, fenced, table
+from docs.generate.site import ROOT, WRITTEN, Site, code, fenced, outside, prose, table
 from mosaic_tpu.cli import _errors
 from mosaic_tpu.cli._main import GROUPS, NAME, VERBS, app
 
@@ -36,12 +38,17 @@ _PYTHON: Final = {
     "schedule": ("mosaic_tpu.aot.compile", "aot.md#mosaic_tpu.aot.compile"),
     "tune": ("mosaic_tpu.aot.tune", "aot.md#mosaic_tpu.aot.tune"),
 }
+#: An option in a help text, or the ``-`` that stands for a stream.
+_OPTION: Final = re.compile(r"(?<!\w)(--?[a-z][\w-]*(?: \w+=[\w,]+)?|(?<= )-(?= ))")
+#: What stands for the value of an option that has no word of its own.
+_VALUES: Final[dict[Any, str]] = {Literal: "CHOICE", Path: "FILE", int: "N", str: "TEXT", "--timeout": "SECONDS"}
 #: Characters of a form's line.
 _LINE: Final = 80
 _CODES: Final = (
     ("0", "All is well."),
     (_errors.FAILED, "A check failed: a hazard, a refusal, a difference. Or an input is refused."),
     (_errors.USAGE, "The command was used wrongly. The message ends with what to type instead."),
+    (_errors.TIMED_OUT, "The compiler or a run took longer than `--timeout`: nothing is known of the kernel."),
     (_errors.FAULT, "A fault of ours. `--debug` shows its traceback."),
     (_errors.INTERRUPTED, "Interrupted from the keyboard."),
     (_errors.BROKEN_PIPE, "The reader of a pipe went away."),
@@ -98,7 +105,7 @@ def verbs() -> Iterator[Verb]:
 def write(site: Site) -> None:
     """Fill the page."""
     found = list(verbs())
-    rows = [(f"[`{verb.name}`](#{verb.anchor})", verb.summary) for verb in found]
+    rows = [(f"[`{verb.name}`](#{verb.anchor})", _prose(verb.summary)) for verb in found]
     site.fill(
         "reference/cli.md",
         verbs=table(("verb", "what it does"), rows),
@@ -139,7 +146,8 @@ def _usage(verb: Verb) -> str:
 
 
 def _prose(text: str) -> str:
-    return re.sub(r"(?<![\w`])(--?[a-z][\w-]*|(?<= )-(?= ))", r"`\1`", text)
+    """A help text as Markdown, with its options, and what follows one to show its use, as code."""
+    return prose(outside(text, lambda part: _OPTION.sub(r"`\1`", part)))
 
 
 def _is_common(argument: Argument) -> bool:
@@ -177,11 +185,18 @@ def _value(argument: Argument) -> str:
     """What follows an option: nothing after one that is on or off."""
     if argument.hint is bool:
         return ""
-    if argument.parameter.metavar:
-        return f" {argument.parameter.metavar}"
-    hint = str(argument.hint)
-    kinds = (("Literal", "CHOICE"), ("Path", "FILE"), ("int", "N"), ("float", "SECONDS"))
-    return " " + next((word for kind, word in kinds if kind in hint), "TEXT")
+    word = argument.parameter.metavar or _VALUES.get(argument.name) or _VALUES.get(_kind(argument.hint))
+    if word is None:
+        raise SystemExit(f"{argument.name} takes a {argument.hint}, which has no word: give it a metavar")
+    return f" {word}"
+
+
+def _kind(hint: Any) -> Any:
+    """Of one value: without lists of them, and without None."""
+    if get_origin(hint) is Literal:
+        return Literal
+    inner = [kind for kind in get_args(hint) if kind is not NoneType]
+    return _kind(inner[0]) if len(inner) == 1 else hint
 
 
 @cache

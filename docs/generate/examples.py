@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import sys
 import tempfile
@@ -18,33 +19,36 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from conformance.harness import transcripts
 from docs.generate.site import NO_PAGES, ROOT, WRITTEN
 
 FILE: Final = "kernel.py"
-_BLOCK: Final = re.compile(
-    r"^```(?P<language>\w+)(?P<options>[^\n]*)\n(?P<code>.*?)^```[^\S\n]*$"
-    r"(?:\n\n(?P<output>```(?:text|mlir|diff)[ \t]*\n(?P<shown>.*?)^```[^\S\n]*$))?",
-    re.MULTILINE | re.DOTALL,
-)
+#: Languages of outputs.
+_PRINTED: Final = ("text", "mlir", "diff")
 
 
-@dataclass
-class Room:
+@dataclass(frozen=True)
+class Workspace:
     """Where the blocks of a page run.
 
     Attributes:
+        folder: what is current for them.
+        cache: what the compiler answers them, and nobody else.
         names: what they have defined.
-        folder: what is current for them; removed by `close`.
     """
 
+    folder: Path
+    cache: Path
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
-    folder: tempfile.TemporaryDirectory[str] = field(default_factory=tempfile.TemporaryDirectory)
 
-    def close(self) -> None:
-        """Remove the folder."""
-        self.folder.cleanup()
+
+@contextlib.contextmanager
+def workspace() -> Iterator[Workspace]:
+    """A fresh one; its folders are removed in the end."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+        yield Workspace(Path(folder), Path(cache))
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,9 @@ class Example:
     output: tuple[int, int]
     line: int
 
-    def run(self, room: Room) -> str:
+    def run(self, at: Workspace) -> str:
         """Run it after the blocks before it; what it printed, or the transcript as it is now."""
-        with contextlib.chdir(room.folder.name):
+        with contextlib.chdir(at.folder), patch.dict("os.environ", MOSAIC_TPU_CACHE=str(at.cache)):
             if self.title is not None:
                 Path(self.title).write_text(self.code, encoding="utf-8")
             if self.language == "console":
@@ -81,27 +85,42 @@ class Example:
             printed = io.StringIO()
             if self.language == "python":
                 with contextlib.redirect_stdout(printed):
-                    exec(compile(self.code, FILE, "exec"), room.names)
+                    exec(compile(self.code, FILE, "exec"), at.names)
             return printed.getvalue()
 
 
 def examples(text: str) -> Iterator[Example]:
     """The examples of a page, in order."""
-    for found in _BLOCK.finditer(text):
+    blocks = [*transcripts.BLOCK.finditer(text), None]
+    for found, following in itertools.pairwise(blocks):
         language, title = found["language"], transcripts.title(found["options"])
         if language not in ("python", "console") and title is None:
             continue
-        transcript = language == "console"
+        printed = following if _is_output(text, found, following) else None
+        if language == "console":
+            output, shown = found.span("text"), found["text"]
+        else:
+            output, shown = (printed.span("text"), printed["text"]) if printed else ((-1, -1), None)
         yield Example(
             language=language,
-            code=found["code"],
+            code=found["text"],
             title=title,
-            shown=found["code"] if transcript else found["shown"],
+            shown=shown,
             start=found.start(),
-            end=found.end(),
-            output=found.span("code" if transcript else "shown"),
-            line=text.count("\n", 0, found.start("code")) + 1,
+            end=(printed or found).end(),
+            output=output,
+            line=text.count("\n", 0, found.start("text")) + 1,
         )
+
+
+def _is_output(text: str, block: re.Match[str], following: re.Match[str] | None) -> bool:
+    return (
+        following is not None
+        and block["language"] != "console"
+        and text[block.end() : following.start()] == "\n\n"
+        and following["language"] in _PRINTED
+        and not following["options"].strip()
+    )
 
 
 def same(printed: str, shown: str | None) -> bool:
@@ -121,20 +140,19 @@ def pages() -> list[Path]:
 
 def rewrite(text: str) -> str:
     """The page with each output as it is printed now. A block that prints needs a text block, an empty one will do."""
-    room = Room()
     parts: list[str] = []
     at = 0
-    for example in examples(text):
-        printed = example.run(room)
-        if example.shown is None:
-            if printed.strip():
-                parts += [text[at : example.end], f"\n\n```text\n{_shown(printed)}```"]
-                at = example.end
-            continue
-        first, last = example.output
-        parts += [text[at:first], _shown(printed)]
-        at = last
-    room.close()
+    with workspace() as made:
+        for example in examples(text):
+            printed = example.run(made)
+            if example.shown is None:
+                if printed.strip():
+                    parts += [text[at : example.end], f"\n\n```text\n{_shown(printed)}```"]
+                    at = example.end
+                continue
+            first, last = example.output
+            parts += [text[at:first], _shown(printed)]
+            at = last
     return "".join([*parts, text[at:]])
 
 

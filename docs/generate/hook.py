@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from docs.generate import search
 from docs.generate.mlir_lexer import register
+from docs.generate.site import NAV
 
-NAV = Path(".docs/nav.json")
 register()
 
 

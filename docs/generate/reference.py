@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +11,7 @@ from typing import Final
 
 from conformance.cheat_sheet import is_zig
 from docs.generate.errors import anchor
-from docs.generate.site import Site, code, fenced, table
+from docs.generate.site import Site, code, fenced, prose, table
 from mosaic_tpu import aot, builder, kernel, lift, sim, zoo
 from mosaic_tpu.builder import OpSpec, registry
 
@@ -232,9 +231,7 @@ def _anchor(spec: OpSpec) -> str:
 
 
 def _first_sentence(spec: OpSpec) -> str:
-    text = (inspect.getdoc(spec.function) or "").partition("\n\n")[0].replace("\n", " ")
-    text = re.sub(r"``(.+?)``", r"`\1`", text)
-    return re.sub(r"`([^`]*\|[^`]*)`", lambda m: code(m[1]), text)
+    return prose((inspect.getdoc(spec.function) or "").partition("\n\n")[0].replace("\n", " "))
 
 
 def _identifier(path: str, level: int = 2, *, members: Sequence[str] | None = None) -> str:

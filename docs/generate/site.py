@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +18,14 @@ WRITTEN: Final = ROOT / "docs"
 ARTEFACTS: Final = WRITTEN / "artefacts"
 #: What MkDocs reads; git ignores it.
 MADE: Final = ROOT / ".docs"
+#: What the hook of MkDocs reads.
+NAV: Final = MADE / "nav.json"
 #: Folders of `docs` that are no pages.
 NO_PAGES: Final = ("artefacts", "generate", "tests", "theme", "__pycache__")
+
+_MARK: Final = re.compile(r"<!-- made: .*?-->")
+#: Inline code as docstrings have it.
+_CODE: Final = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 
 type NavItem = str | dict[str, str | list[NavItem]]
 
@@ -76,8 +83,11 @@ class Site:
         entries.append({under: [item]})
 
     def write_nav(self) -> None:
-        """For the hook of MkDocs."""
-        (MADE / "nav.json").write_text(json.dumps(self.sections, indent=1), encoding="utf-8")
+        """For the hook of MkDocs, when all is filled in."""
+        for file in sorted(self.pages.rglob("*.md")):
+            if left := _MARK.search(file.read_text(encoding="utf-8")):
+                raise SystemExit(f"docs/{file.relative_to(self.pages)} has {left[0]}, which nothing fills")
+        (self.pages.parent / NAV.name).write_text(json.dumps(self.sections, indent=1), encoding="utf-8")
 
 
 def artefact(name: str) -> dict[str, Any]:
@@ -92,8 +102,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
+    """Markdown that ends no cell: MkDocs takes a bar in inline code as it is."""
     text = "" if value is None else str(value)
-    return text.replace("\n", "<br>")
+    return outside(text, lambda part: part.replace("|", "&#124;")).replace("\n", "<br>")
 
 
 def matrix(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -101,21 +112,47 @@ def matrix(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return f'<div class="matrix" markdown>\n\n{table(head, rows)}\n\n</div>\n'
 
 
+def outside(text: str, change: Callable[[str], str]) -> str:
+    """The text with all but its inline code changed."""
+    return "".join(part if n % 2 else change(part) for n, part in enumerate(_CODE.split(text)))
+
+
+def prose(text: object) -> str:
+    """Any text as Markdown that shows it: inline code of one or two ticks stays code, all else is no markup."""
+    parts = _CODE.split(str(text))
+    return "".join(code(part.strip("`")) if n % 2 else _escaped(part) for n, part in enumerate(parts))
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\`*_{}\[\]<>&|]", lambda found: f"&#{ord(found[0])};", text)
+
+
 def code(text: object) -> str:
-    """Inline code, safe in a table."""
-    shown = str(text)
+    """Inline code, in a table too."""
+    shown = str(text).replace("\n", " ")
     if not shown:
         return ""
-    if "`" in shown or "|" in shown:
-        return "<code>" + html.escape(shown, quote=False).replace("|", "&#124;").replace("`", "&#96;") + "</code>"
-    return f"`{shown}`"
+    ticks = "`" * (_longest_run(shown) + 1)
+    space = " " * (len(ticks) > 1)
+    return f"{ticks}{space}{shown}{space}{ticks}"
 
 
 def fenced(text: str, language: str = "text", title: str = "") -> str:
     """A code block."""
-    fence = "````" if "```" in text else "```"
+    fence = "`" * max(3, _longest_run(text) + 1)
     named = f' title="{title}"' if title else ""
     return f"{fence}{language}{named}\n{text.rstrip()}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    """Of ticks."""
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def provenance(report: Mapping[str, Any], command: str) -> str:
+    """When something was found out, with what, and how to do it again."""
+    versions = ", ".join(f"{n} {v}" for n, v in report["versions"].items() if n in ("jax", "libtpu") and v)
+    return f'<p class="provenance">{report["date"][:10]}, {versions}. Again: <code>{command}</code></p>\n'
 
 
 def tabs(*entries: tuple[str, str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,20 @@ import griffe
 from conformance.cases.kernels import CASES
 from conformance.harness import levels
 from docs.generate.artefacts import BATCHES
-from docs.generate.site import ARTEFACTS, ROOT, Site, artefact, code, fenced, matrix, svg, table, tabs
+from docs.generate.site import (
+    ARTEFACTS,
+    ROOT,
+    Site,
+    artefact,
+    code,
+    fenced,
+    matrix,
+    prose,
+    provenance,
+    svg,
+    table,
+    tabs,
+)
 from mosaic_tpu import zoo
 from mosaic_tpu.zoo import KernelInfo
 
@@ -33,7 +45,7 @@ def write(site: Site) -> None:
 
 def _tables() -> dict[str, str]:
     rows = [
-        (f"[{info.title}]({info.name}.md)", info.summary, _tags(info), "<br>".join(map(code, info.presets)))
+        (f"[{info.title}]({info.name}.md)", prose(info.summary), _tags(info), "<br>".join(map(code, info.presets)))
         for info in zoo.KERNELS.values()
     ]
     tags = sorted({tag for info in zoo.KERNELS.values() for tag in info.tags}, key=str.lower)
@@ -50,9 +62,9 @@ def page(info: KernelInfo) -> str:
     """A kernel's page."""
     parts = [
         f"# {info.title}\n",
-        f"{info.summary}\n",
+        f"{prose(info.summary)}\n",
         f"{_tags(info)}\n",
-        _made_of(info),
+        _twins(info),
         f"::: {_path(info.function)}\n    options:\n      heading_level: 2\n",
         "## The config\n",
         _config(info),
@@ -77,7 +89,7 @@ def _tags(info: KernelInfo) -> str:
     return " ".join(f'<span class="tag">{tag}</span>' for tag in info.tags)
 
 
-def _made_of(info: KernelInfo) -> str:
+def _twins(info: KernelInfo) -> str:
     own = [case for case in CASES if case.kernel == info.name]
     twin = code(info.twin)
     said = f"Its Pallas twin is {twin}: {len(own)} configs of it are compared." if own else f"Its twin is {twin}."
@@ -95,9 +107,9 @@ def _config(info: KernelInfo) -> str:
     rows = []
     for field in dataclasses.fields(config):
         default = "" if field.default is dataclasses.MISSING else code(_shown(field.default))
-        rows.append((code(field.name), code(_type(field.type)), default, about.get(field.name, "")))
+        rows.append((code(field.name), code(_type(field.type)), default, prose(about.get(field.name, ""))))
     summary = (inspect.getdoc(config) or "").partition("\n\n")[0].replace("\n", " ")
-    head = f"{code(config.__name__)}: {re.sub(r'``(.+?)``', r'`\1`', summary)}\n"
+    head = f"{code(config.__name__)}: {prose(summary)}\n"
     return f"{head}\n{table(('field', 'type', 'default', 'what it is'), rows)}\n"
 
 
@@ -105,8 +117,7 @@ def attributes(cls: type[Any]) -> dict[str, str]:
     """What a class's docstring says of its attributes."""
     sections = griffe.Docstring(inspect.getdoc(cls) or "").parse("google", warnings=False)
     found = [s for s in sections if s.kind is griffe.DocstringSectionKind.attributes]
-    text = {item.name: item.description.replace("\n", " ") for section in found for item in section.value}
-    return {name: re.sub(r"``(.+?)``", lambda m: code(m[1]), said) for name, said in text.items()}
+    return {item.name: item.description.replace("\n", " ") for section in found for item in section.value}
 
 
 def _type(annotation: Any) -> str:
@@ -137,7 +148,8 @@ def _operands(info: KernelInfo) -> str:
 
 
 def _ir(info: KernelInfo) -> str:
-    shown = [(f"preset {name}", _canonical(info, name)) for name in list(info.presets)[:1]]
+    first = next(iter(info.presets))
+    shown = [(f"preset {first}", _canonical(info, first))]
     case = next((case for case in CASES if case.kernel == info.name), None)
     if case is not None:
         ours, theirs = case.lowered()
@@ -178,16 +190,15 @@ def _numerics(info: KernelInfo) -> str:
         entry = dict(zip(columns, row, strict=True))
         if entry["kernel"] == info.name:
             found.setdefault(entry["config"], {})[entry["engine"]] = _verdict(entry)
-    if not found:
-        return "No report has it yet.\n"
     body = [(config, of.get("numpy", ""), of.get("xla", "")) for config, of in sorted(found.items())]
     text = (
         "The largest error against the float64 reference, as a share of the tolerance: 100 % is the most that is "
         "allowed. Tolerances are derived from element type and length of the sums, in `conformance/numerics`. The "
-        f"simulator ran the emitted bytes, on each of its engines. `mosaic-tpu zoo run {info.name}` does it for a "
-        "preset, on generated arrays.\n"
+        f"simulator ran the emitted bytes, on each of its engines. `mosaic-tpu zoo run {info.name}` runs a preset on "
+        "generated arrays and compares it with the same reference, by one bound for every kernel: two roundings of the "
+        "largest element.\n"
     )
-    return f"{text}\n{table(('config', 'numpy', 'xla'), body)}\n\n{made(report, 'nox -s conformance')}\n"
+    return f"{text}\n{table(('config', 'numpy', 'xla'), body)}\n\n{provenance(report, 'nox -s conformance')}\n"
 
 
 def _verdict(entry: dict[str, Any]) -> str:
@@ -200,20 +211,11 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{share:.{digits}%}".replace("%", "\N{NO-BREAK SPACE}%")
 
 
-def made(report: dict[str, Any], command: str) -> str:
-    """When something was found out, with what, and how to do it again."""
-    versions = ", ".join(f"{n} {v}" for n, v in report["versions"].items() if n in ("jax", "libtpu") and v)
-    return f'<p class="made">{report["date"][:10]}, {versions}. Again: <code>{command}</code></p>\n'
-
-
 # --- schedules -------------------------------------------------------------------------------------------------------
 
 
 def _schedules(info: KernelInfo) -> str:
-    kernels = artefact("zoo.json")["kernels"]
-    if info.name not in kernels:
-        return f"Not made yet: `nox -s docs-artefacts -- {info.name}`.\n"
-    found = kernels[info.name]
+    found = artefact("zoo.json")["kernels"][info.name]
     targets = {target: of for target, of in found["targets"].items() if "refused" not in of}
     text = (
         f"What the TPU compiler made of the preset `{found['preset']}`, without a TPU. A bundle is one VLIW "
@@ -237,17 +239,19 @@ def _schedules(info: KernelInfo) -> str:
         for target, of in targets.items()
     ]
     head = ("target", "bundles", "cycles", "roofline", "spills", *_SLOTS)
-    notes = "".join(f"\nNo cycles on {t}: {of['why']}.\n" for t, of in targets.items() if not of["cycles"])
+    notes = "".join(f"\nNo cycles on {t}: {prose(of['why'])}.\n" for t, of in targets.items() if not of["cycles"])
     below = [target for target, of in targets.items() if _is_below(of)]
     if below:
         notes += (
             f"\nOn {', '.join(below)} the estimate is below the roofline, and the point above its line: the compiler's "
             "estimate takes copies from HBM for faster than the nominal bandwidth, which the roofline has.\n"
         )
-    refused = "".join(f"\n{t} refuses it: {of['refused']}.\n" for t, of in found["targets"].items() if "refused" in of)
+    refused = "".join(
+        f"\n{t} refuses it: {prose(of['refused'])}.\n" for t, of in found["targets"].items() if "refused" in of
+    )
     pictures = tabs(*((target, _pictures(info, target)) for target in targets))
     command = f"nox -s docs-artefacts -- {info.name}"
-    return f"{text}\n\n{matrix(head, rows)}\n{notes}{refused}\n{pictures}\n{made(found['made'], command)}"
+    return f"{text}\n\n{matrix(head, rows)}\n{notes}{refused}\n{pictures}\n{provenance(found['made'], command)}"
 
 
 def _is_below(of: dict[str, Any]) -> bool:

@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
@@ -17,7 +16,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_pla
 from docs.tests.built import NO_CHROMIUM, SITE, chromium, pages
 
 ARGUMENTS = (
-    "--no-sandbox",  # Chromium refuses to run as root with one
+    *["--no-sandbox"] * (os.geteuid() == 0),  # Chromium refuses to run as root with one
     "--disable-gpu",
     "--disable-quic",
     "--disable-sync",
@@ -32,7 +31,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
     def handle_one_request(self) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the browser has gone on to the next page
+        with contextlib.suppress(ConnectionError):  # the browser has gone on to the next page
             super().handle_one_request()
 
 
@@ -70,21 +69,24 @@ class Visit:
 
     def __post_init__(self) -> None:
         self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        self.page.on("pageerror", lambda error: self._tell(f"error: {error}"))
         self.page.on("request", self._request)
-        self.page.on("response", lambda r: self.wrong.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+        self.page.on("response", lambda r: self._tell(f"{r.status}: {r.url}") if r.status >= 400 else None)
+
+    def _tell(self, what: str) -> None:
+        self.wrong.append(f"{self.page.url.removeprefix(self.address)}: {what}")
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.wrong.append(f"{message.type}: {message.text}")
+            self._tell(f"{message.type}: {message.text}")
 
     def _request(self, request: Request) -> None:
         if not request.url.startswith((self.address, "data:", "blob:")):
-            self.wrong.append(f"asks {request.url}")
+            self._tell(f"asks {request.url}")
 
-    def open(self, path: str, *, until: Literal["load", "domcontentloaded"] = "load") -> Page:
-        """A page of the site."""
-        self.page.goto(self.address + path, wait_until=until)
+    def open(self, path: str) -> Page:
+        """A page of the site, with all that it loads."""
+        self.page.goto(self.address + path)
         return self.page
 
 
@@ -94,6 +96,6 @@ def visit(browser: Browser, address: str, request: pytest.FixtureRequest) -> Ite
     context = browser.new_context(**getattr(request, "param", {"viewport": {"width": 1280, "height": 900}}))
     found = Visit(context.new_page(), address)
     yield found
-    found.page.wait_for_timeout(100)
+    found.page.wait_for_load_state("networkidle")
     context.close()
     assert found.wrong == []

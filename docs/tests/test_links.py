@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
+from xml.etree import ElementTree
 
+import pytest
+
+from docs.generate.site import ARTEFACTS
 from docs.tests.built import SITE, pages
 
 #: Tags whose address the browser fetches by itself.
@@ -47,6 +51,15 @@ def read(file: Path) -> Page:
     return page
 
 
+@functools.cache
+def target_of(folder: Path, path: str) -> Path | None:
+    """The file that a page of a folder means by a path, if there is one."""
+    base = SITE if path.startswith("/") else folder
+    target = (base / unquote(path).lstrip("/")).resolve()
+    target = target / "index.html" if target.is_dir() else target
+    return target if target.is_file() else None
+
+
 def broken(read_pages: dict[Path, Page]) -> list[str]:
     """Links inside the site that lead nowhere."""
     found: list[str] = []
@@ -55,12 +68,10 @@ def broken(read_pages: dict[Path, Page]) -> list[str]:
             if urlsplit(link).scheme or link.startswith("//"):
                 continue
             path, anchor = urldefrag(link)
-            base = SITE if path.startswith("/") else file.parent
-            target = (base / unquote(path).lstrip("/")).resolve() if path else file
-            target = target / "index.html" if target.is_dir() else target
+            target = target_of(file.parent, path) if path else file
             if file.name == "404.html":
                 continue  # its links are those of a site at the root of its host
-            if not target.is_file():
+            if target is None:
                 found.append(f"{file.relative_to(SITE)}: {link}")
             elif anchor and target in read_pages and unquote(anchor) not in read_pages[target].anchors:
                 found.append(f"{file.relative_to(SITE)}: {link} has no such anchor")
@@ -88,19 +99,63 @@ def test_nothing_is_fetched_from_elsewhere() -> None:
 def test_no_stylesheet_fetches_from_elsewhere() -> None:
     addresses = re.compile(r"(?:@import|url\()\s*['\"]?(?:https?:)?//[^)'\"\s]+")
     found = [
-        f"{f.relative_to(SITE)}: {a}" for f in sorted(SITE.rglob("*.css")) for a in addresses.findall(f.read_text())
+        f"{file.relative_to(SITE)}: {address}"
+        for file in sorted(SITE.rglob("*.css"))
+        for address in addresses.findall(file.read_text(encoding="utf-8"))
     ]
     assert found == []
 
 
+def unsaid(drawing: str) -> list[str]:
+    """What a drawing lacks for those who do not see it, or see it on a dark page."""
+    root = ElementTree.fromstring(drawing)
+    own = [root.find("{*}title"), root.find("{*}desc")]
+    ids = " ".join(part.get("id", "") for part in own if part is not None)
+    lacks = {
+        "title": own[0] is None or not own[0].text,
+        "desc": own[1] is None or not own[1].text,
+        "aria-labelledby": root.get("aria-labelledby") != ids,
+        "role": root.get("role") != "img",
+        "currentColor": root.get("fill") != "currentColor",
+    }
+    return [name for name, is_so in lacks.items() if is_so]
+
+
 def test_drawings_have_alternatives_in_words() -> None:
-    drawings = [svg for file in pages() for svg in re.findall(r"<figure class=\"drawing.*?</figure>", file.read_text())]
-    assert drawings
-    for drawing in drawings:
-        assert "<title" in drawing
-        assert "<desc" in drawing
-        assert 'role="img"' in drawing
-        assert "currentColor" in drawing
+    figure = re.compile(r"<figure class=\"drawing[^>]*>(<svg.*?</svg>)", re.DOTALL)
+    drawings = [svg for file in pages() for svg in figure.findall(file.read_text(encoding="utf-8"))]
+    assert len(drawings) == sum(1 for _ in (ARTEFACTS / "zoo").glob("*.svg"))
+    assert [found for svg in drawings if (found := unsaid(svg))] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "put", "lacks"),
+    [
+        ("", "", []),
+        ('<title id="a">Title</title>', "", ["title", "aria-labelledby"]),
+        ("Title", "", ["title"]),
+        ('<desc id="b">Words</desc>', "", ["desc", "aria-labelledby"]),
+        (' aria-labelledby="a b"', "", ["aria-labelledby"]),
+        ('id="b"', 'id="c"', ["aria-labelledby"]),
+        ("currentColor", "#000", ["currentColor"]),
+    ],
+)
+def test_a_drawing_without_words_is_seen(found: str, put: str, lacks: list[str]) -> None:
+    """The titles of its parts are none of its own."""
+    drawing = (
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="a b" fill="currentColor">'
+        '<title id="a">Title</title><desc id="b">Words</desc><g><title>a bar</title><desc>of it</desc></g></svg>'
+    )
+    assert unsaid(drawing.replace(found, put) if found else drawing) == lacks
+
+
+def test_mlir_has_colours() -> None:
+    """By kind of token, and so by the lexer of the site: Pygments has none that is called so."""
+    (block, *_) = re.findall(
+        r'class="language-mlir.*?</pre>', (SITE / "index.html").read_text(encoding="utf-8"), re.DOTALL
+    )
+    for kind, text in (("k", "module"), ("nf", "@scale"), ("nb", "vector.load"), ("nv", "%cst"), ("kt", "f32")):
+        assert f'<span class="{kind}">{text}</span>' in block
 
 
 def test_a_broken_link_is_seen(tmp_path: Path) -> None:

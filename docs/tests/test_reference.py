@@ -1,20 +1,21 @@
 """The reference says all there is: each verb with its options and the form of its answers, each error."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
+from cyclopts import App, Parameter
 
 from conformance.cheat_sheet import is_zig
 from conformance.harness.command import cli
 from docs.generate.cheatsheet import about, entries, name, split
-from docs.generate.cli import FORMS, Verb, verbs
+from docs.generate.cli import FORMS, Verb, _value, verbs
 from docs.generate.errors import PACKAGES
 from docs.generate.site import ARTEFACTS, MADE, ROOT, WRITTEN
-from docs.generate.zoo import roofline_expression
+from docs.generate.zoo import attributes, roofline_expression
 from docs.tests.built import NO_SITE, SITE
 from mosaic_tpu import aot, zoo
 from mosaic_tpu.builder import registry
@@ -22,14 +23,14 @@ from mosaic_tpu.builder import registry
 VERBS = list(verbs())
 
 
-def made(path: str) -> str:
+def page_text(path: str) -> str:
     file = MADE / "pages" / path
     assert file.exists(), NO_SITE
     return file.read_text(encoding="utf-8")
 
 
 def section(verb: Verb) -> str:
-    _, _, found = made("reference/cli.md").partition(f"{{#{verb.anchor}}}\n")
+    _, _, found = page_text("reference/cli.md").partition(f"{{#{verb.anchor}}}\n")
     return found.partition("\n## ")[0]
 
 
@@ -37,7 +38,7 @@ def section(verb: Verb) -> str:
 def test_a_verb_has_all_that_its_help_has(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     said = cli(*verb.words, "--help").out
-    page = made("reference/cli.md")
+    page = page_text("reference/cli.md")
     options = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", said)) - {"--help", "--version"}
     shown = section(verb) + page.partition("## Common options")[2].partition("\n## ")[0]
     assert sorted(option for option in options if f"`{option}" not in shown) == []
@@ -52,16 +53,43 @@ def test_a_verb_that_answers_in_json_shows_the_form(verb: Verb) -> None:
     assert answers == (f'"schema": "mosaic-tpu/{verb.anchor}/1"' in section(verb))
 
 
+@pytest.mark.parametrize(
+    ("hint", "word"),
+    [
+        (int, "N"),
+        (Path | None, "FILE"),
+        (list[Path] | None, "FILE"),
+        (Literal["a", "b"], "CHOICE"),
+        (str | None, "TEXT"),
+        (float, None),
+        (int | str, None),
+        (dict[str, int], None),
+    ],
+)
+def test_an_options_value_is_told_by_its_type(hint: Any, word: str | None) -> None:
+    app = App()
+
+    @app.default
+    def _verb(*, some_path: Annotated[hint, Parameter(name="--interval")]) -> None: ...
+
+    (argument,) = Verb(("x",), app).arguments()
+    if word is None:
+        with pytest.raises(SystemExit, match=r"--interval takes a .* which has no word"):
+            _value(argument)
+    else:
+        assert _value(argument) == f" {word}"
+
+
 def test_forms_are_those_of_the_tests() -> None:
     """Written on fewer lines, and nothing else."""
-    shown = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", made("reference/cli.md"), re.DOTALL)]
+    shown = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", page_text("reference/cli.md"), re.DOTALL)]
     held = [json.loads(file.read_text(encoding="utf-8")) for file in FORMS.glob("*.json")]
     assert len(shown) > len(VERBS)
     assert [form for form in shown if form not in held] == []
 
 
 def test_every_public_error_is_in_the_catalogue() -> None:
-    page = made("reference/errors.md")
+    page = page_text("reference/errors.md")
     for folder in (*ROOT.glob("packages/*/src/mosaic_tpu/*"), *ROOT.glob("zoo/src/mosaic_tpu/*")):
         for file in folder.rglob("*.py"):
             private = any(part.startswith("_") for part in file.relative_to(folder).parts)
@@ -73,9 +101,17 @@ def test_every_public_error_is_in_the_catalogue() -> None:
 
 
 @pytest.mark.parametrize("name", zoo.KERNELS)
+def test_the_page_and_the_command_say_the_same_of_a_configs_fields(name: str) -> None:
+    """Each reads the docstring in its own way."""
+    about = attributes(zoo.KERNELS[name].kernel.config)
+    fields = cli("zoo", "show", name, "--json").json["fields"]
+    assert {f["name"]: f["meaning"] for f in fields} == {n: text.replace("`", "") for n, text in about.items()}
+
+
+@pytest.mark.parametrize("name", zoo.KERNELS)
 def test_the_verb_of_a_zoo_page_prints_what_the_page_shows(name: str) -> None:
     said = cli("zoo", "emit", f"{name}:default").out
-    page = made(f"zoo/{name}.md")
+    page = page_text(f"zoo/{name}.md")
     assert f"`mosaic-tpu zoo emit {name}:default`" in page
     assert "\n".join(f"    {line}" if line else "" for line in said.rstrip().splitlines()) in page
 
@@ -106,7 +142,7 @@ def test_every_part_of_the_cheat_sheet_has_a_page() -> None:
     contents = made("cheat-sheet.md")
     for title, text in parts:
         assert f"| [{title}](cheat-sheet/{name(title)}.md) | {about(text)} | {entries(text)} |" in contents
-        assert text.strip() in made(f"cheat-sheet/{name(title)}.md")
+        assert text.strip().replace("\\|", "|") in made(f"cheat-sheet/{name(title)}.md")
         assert not about(text).startswith("|")
 
 
@@ -120,3 +156,9 @@ def test_the_expression_below_a_roofline_draws_it() -> None:
         other = zoo.KERNELS[file.name.removesuffix("-v6e-roofline.svg")]
         assert roofline_expression(other, "v6e") in made(f"zoo/{other.name}.md")
         assert "…" not in roofline_expression(other, "v6e")
+
+
+def test_pages_speak_of_kernels_in_terms_of_the_field() -> None:
+    pages = sorted((MADE / "pages").rglob("*.md"))
+    assert pages, NO_SITE
+    assert [page.name for page in pages if re.search(r"\bseed's\b", page.read_text(encoding="utf-8"))] == []

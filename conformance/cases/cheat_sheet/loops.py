@@ -423,3 +423,94 @@ class checks_enabled:
         with b.pallas.when(s[1] > 0):
             b.pallas.debug_check(s[2] < 4, "small", enabled=True)
             o[0] = 1
+
+
+@PAIRS.add(s=smem(i32), o=COUNT, uses=("add", "store"))
+class fori_unread_number:
+    """A number that stays, and that the body does not read, has no constant in front of the loop."""
+
+    def pallas(s, o):
+        total, n = lax.fori_loop(0, 4, lambda i, c: (c[0] + s[0], c[1]), (3, 7))
+        o[0] = total
+        o[1] = n
+
+    def ours(b, s, o):
+        total, n = b.pallas.fori_loop(0, 4, lambda i, c, n: (c + s[0], n), (3, 7))
+        o[0] = total
+        o[1] = n
+
+
+@PAIRS.add(s=smem(i32), o=COUNT, uses=("add", "store"))
+class fori_unread_number_unused:
+    def pallas(s, o):
+        _, total = lax.fori_loop(0, 4, lambda i, c: (c[0], c[1] + i), (7, s[0]))
+        o[0] = total
+
+    def ours(b, s, o):
+        _, total = b.pallas.fori_loop(0, 4, lambda i, n, c: (n, c + i), (7, s[0]))
+        o[0] = total
+
+
+@PAIRS.add(s=smem(i32), o=COUNT, uses=("add", "store"))
+class fori_unread_number_dynamic:
+    def pallas(s, o):
+        n, total, k = lax.fori_loop(0, s[1], lambda i, c: (c[0], c[1] + c[2] + i, c[2]), (5, 3, 7))
+        o[0] = total
+        o[1] = n
+        o[2] = k
+
+    def ours(b, s, o):
+        n, total, k = b.pallas.fori_loop(0, s[1], lambda i, n, c, k: (n, c + k + i, k), (5, 3, 7))
+        o[0] = total
+        o[1] = n
+        o[2] = k
+
+
+@PAIRS.add(s=smem(i32), o=COUNT, uses=("add", "store"))
+class fori_number_of_a_loop_before:
+    def pallas(s, o):
+        carry = lax.fori_loop(0, 4, lambda i, c: (c[0] + i, c[1]), (1, 7))
+        total, n = lax.fori_loop(0, 4, lambda i, c: (c[0] + i + c[1], c[1]), carry)
+        o[0] = total
+        o[1] = n
+
+    def ours(b, s, o):
+        carry = b.pallas.fori_loop(0, 4, lambda i, c, n: (c + i, n), (1, 7))
+        total, n = b.pallas.fori_loop(0, 4, lambda i, c, n: (c + i + n, n), carry)
+        o[0] = total
+        o[1] = n
+
+
+@PAIRS.add(s=smem(i32), o=COUNT, uses=("add", "gt", "store"))
+class fori_number_in_a_branch:
+    def pallas(s, o):
+        total, n = lax.fori_loop(0, 4, lambda i, c: (c[0] + i, c[1]), (3, 7))
+
+        @pl.when(s[0] > 0)
+        def _():
+            o[0] = n
+
+        o[1] = n
+        o[2] = total
+
+    def ours(b, s, o):
+        total, n = b.pallas.fori_loop(0, 4, lambda i, c, n: (c + i, n), (3, 7))
+        with b.pallas.when(s[0] > 0):
+            o[0] = n
+        o[1] = n
+        o[2] = total
+
+
+@PAIRS.add(s=smem(i32), o=COUNT, uses=("add", "lt", "store"))
+class while_unread_number:
+    def pallas(s, o):
+        i, n, k = lax.while_loop(lambda c: c[0] < s[1], lambda c: (c[0] + c[2], c[1], c[2]), (s[0], 9, 5))
+        o[0] = i
+        o[1] = n
+        o[2] = k
+
+    def ours(b, s, o):
+        i, n, k = b.pallas.while_loop(lambda i, n, k: i < s[1], lambda i, n, k: (i + k, n, k), (s[0], 9, 5))
+        o[0] = i
+        o[1] = n
+        o[2] = k

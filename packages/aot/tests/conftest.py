@@ -84,3 +84,17 @@ def multiplied(dtype: Any = jnp.bfloat16, out: Any = jnp.float32) -> Any:
     shape = jax.ShapeDtypeStruct((128, 128), dtype)
     call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((128, 128), out), name="multiplied")
     return lowered(call, shape, shape)
+
+
+def several() -> Any:
+    """A program of four calls: ``first``, a kernel named ``twice``, a sine of that name, and ``twice`` again."""
+
+    def call(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def kernel(x_ref: Any, o_ref: Any) -> None:
+            o_ref[...] = function(x_ref[...])
+
+        shape, block = jax.ShapeDtypeStruct((64, 128), jnp.float32), pl.BlockSpec((8, 128), lambda i: (i, 0))
+        return pl.pallas_call(kernel, out_shape=shape, grid=(8,), in_specs=[block], out_specs=block, name=name)
+
+    first, twice, sine = call("first", lambda x: x + 1), call("twice", lambda x: x * 2), call("twice", jnp.sin)
+    return lowered(lambda x: (twice(first(x)), twice(sine(x))), jax.ShapeDtypeStruct((64, 128), jnp.float32))

@@ -131,7 +131,7 @@ EXPECTED = {
         errors.ScopedVmemError,
         None,
         None,
-        "the kernel needs 32 MiB of VMEM, and its limit is 4 MiB",
+        "the kernel needs 32 MiB of VMEM or more, and its limit is 4 MiB",
         f"vmem_limit_bytes={33 << 20}",
     ),
     "smem_scratch": (

@@ -42,7 +42,8 @@ def test_an_exported_function_is_taken_too() -> None:
         name="copied",
     )
     exported = jax.export.export(jax.jit(call), platforms=("tpu",))(jax.ShapeDtypeStruct((8, 128), jnp.float32))
-    assert program_of(exported).name == "copied"
+    for source in (exported, bytes(exported.serialize()), exported.mlir_module_serialized):
+        assert program_of(source).name == "copied"
 
 
 @pytest.mark.parametrize("form", ["text", "bytecode", "path", "named path", "object"])

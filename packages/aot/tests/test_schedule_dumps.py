@@ -35,6 +35,18 @@ def test_kernels_are_found_by_the_name_of_their_op(tmp_path: Path) -> None:
     assert (found["name.2"].hlo_op, found["name.2"].profile) == ("name.2", "")
 
 
+def test_the_body_of_the_call_is_read(tmp_path: Path) -> None:
+    call = 'custom-call(%name.1), custom_call_target="tpu_custom_call", backend_config={"custom_call_config":{"body":'
+    leave(tmp_path, 17, "name.1", analysis=f'  4.00 bundles: %name.1 = {call}"TUzv+/="')
+    leave(tmp_path, 18, "name.10", analysis=f'  4.00 bundles: %name.10 = {call}"AAAA"')
+    leave(tmp_path, 19, "name.2")
+    assert {op: d.body for op, d in find_dumps(tmp_path).items()} == {
+        "name.1": "TUzv+/=",
+        "name.10": "AAAA",
+        "name.2": "",
+    }
+
+
 def test_copies_and_the_program_around_them_are_left_out(tmp_path: Path) -> None:
     leave(tmp_path, 17, "copy.1", analysis="copy(%Arg_0.1)")
     leave(tmp_path, 17, "TLP")

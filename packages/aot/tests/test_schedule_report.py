@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mosaic_tpu.aot.schedule import Schedule, diff
+from mosaic_tpu.aot.schedule import Schedule, diff, svg
 
 from .schedule_kit import dumps, schedule
 
@@ -71,7 +71,7 @@ def test_the_svg_stands_on_its_own(kernel: str, target: str) -> None:
     text = schedule(kernel, target).svg()
     root = ElementTree.fromstring(text)
     assert root.tag == f"{SVG}svg"
-    assert not re.findall(r"(?:href|src|url\(|@import)", text)
+    assert not re.findall(r"(?:href|src|url\((?!#)|@import)", text)
     assert re.findall(r"https?://[^\"]*", text) == ["http://www.w3.org/2000/svg"]
 
 
@@ -83,6 +83,51 @@ def test_the_svg_can_be_read_aloud_and_in_the_dark(kernel: str, target: str) -> 
     assert root.get("aria-labelledby") == f"{title.get('id')} {desc.get('id')}"
     assert "VALU" in (desc.text or "")
     assert root.get("fill") == "currentColor"
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, as WCAG 2.2 defines it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_the_contrast_is_that_of_wcag() -> None:
+    """Pairs of its techniques and of the tools that are built on it."""
+    assert contrast("#ffffff", "#000000") == 21
+    assert round(contrast("#767676", "#ffffff"), 2) == 4.54
+    assert round(contrast("#d9822b", "#ffffff"), 2) == 2.93
+
+
+def marks(root: ElementTree.Element) -> list[ElementTree.Element]:
+    """What is drawn in a colour of its own, and is no shade behind the rest."""
+    return [part for part in root.iter() if "#" in part.get("fill", "") and part.get("fill-opacity") is None]
+
+
+GROUNDS = ("#ffffff", "#1e2129")
+
+
+@everywhere
+def test_colours_stand_out_on_a_light_and_a_dark_page(kernel: str, target: str) -> None:
+    root = ElementTree.fromstring(schedule(kernel, target).svg())
+    colours = {part.get("fill", "") for part in marks(root) if not part.get("fill", "").startswith("url")}
+    assert colours == {svg.USED, svg.MOVED}
+    assert [c for c in colours for ground in GROUNDS if contrast(c, ground) < 3] == []
+
+
+@everywhere
+def test_fills_and_spills_are_told_by_more_than_a_colour(kernel: str, target: str) -> None:
+    root = ElementTree.fromstring(schedule(kernel, target).svg())
+    (pattern,) = root.iter(f"{SVG}pattern")
+    assert {part.get("fill") for part in pattern} == {svg.MOVED, None}
+    assert pattern.find(f"{SVG}path").get("stroke") == "currentColor"
+    hatched = [part for part in marks(root) if part.get("fill") == f"url(#{pattern.get('id')})"]
+    assert len(hatched) == 1 + len({"VLOAD", "VSTORE"} & {slot.kind for slot in schedule(kernel, target).slots})
 
 
 def test_full_use_of_a_slot_fills_its_row() -> None:

@@ -38,6 +38,10 @@ def test_flops_a_cycle_are_those_of_the_compilers_bundles() -> None:
         ("v5e:2x2", "v5e:2x2", (2, 2, 1), "v5e:2x2"),
         ("tpu7x:2x2", "tpu7x:2x2x1", (2, 2, 1), "tpu7x:2x2x1"),
         ("v5p:1x1x1", "v5p:1x1x1", (1, 1, 1), "v5p"),
+        ("v5e:1x4", "v5e:1x4", (1, 4, 1), "v5e:1x4"),
+        ("v5e:16x16", "v5e:16x16", (16, 16, 1), "v5e:16x16"),
+        ("v4:12x12x24", "v4:12x12x24", (12, 12, 24), "v4:12x12x24"),
+        ("v5p:16x16x24", "v5p:16x16x24", (16, 16, 24), "v5p:16x16x24"),
     ],
 )
 def test_a_name_is_a_generation_or_a_topology(name: str, topology: str, bounds: tuple[int, ...], shown: str) -> None:
@@ -50,3 +54,36 @@ def test_a_name_is_a_generation_or_a_topology(name: str, topology: str, bounds: 
 def test_another_name_is_refused(name: object) -> None:
     with pytest.raises(TargetError, match=r"hint: "):
         find_target(name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sizes", ["1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16"])
+@pytest.mark.parametrize("generation", ["v5e", "v6e"])
+def test_the_slices_of_the_documentation_are_there(generation: str, sizes: str) -> None:
+    assert find_target(f"{generation}:{sizes}").bounds == (*map(int, sizes.split("x")), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "lists"),
+    [
+        ("v6e:99x99", "v6e has 1x1, 2x2, 2x4, 4x4, 4x8, 8x8, 8x16, 16x16, and parts of these"),
+        ("v6e:0x1", "v6e has 1x1, 2x2"),
+        ("v6e:32x8", "v6e has 1x1, 2x2"),
+        ("v6e:12x16", "v6e has 1x1, 2x2"),
+        ("v6e:2x2x1", "v6e has 1x1, 2x2"),
+        ("v5e:3x1", "v5e has 1x1, 2x2"),
+        ("v5e:2", "v5e has 1x1, 2x2"),
+        ("v5e:", "v5e has 1x1, 2x2"),
+        ("v5e:02x2", "v5e has 1x1, 2x2"),
+        ("v4:3x3x3", "v4 has three sides, each 1, 2 or a multiple of 4, of 4096 chips in all at most: 1x1x1, 2x2x1"),
+        ("v4:16x16x20", "of 4096 chips"),
+        ("v5p:16x24x24", "of 6144 chips"),
+        ("tpu7x:6x4x4", "of 9216 chips"),
+        ("tpu7x:2x2x2x2", "three sides"),
+        ("v6f:2x2", "one of v4, v5e, v5p, v6e, tpu7x"),
+    ],
+)
+def test_what_does_not_exist_is_refused_with_what_does(name: str, lists: str) -> None:
+    with pytest.raises(TargetError) as refused:
+        find_target(name)
+    assert repr(name) in refused.value.summary
+    assert lists in refused.value.hint

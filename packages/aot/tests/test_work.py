@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
@@ -151,9 +152,10 @@ def test_it_reads_well_and_travels_as_json() -> None:
 def test_the_picture_tells_what_it_shows() -> None:
     for source in (doubled(), multiplied()):
         svg = roofline(source, "v5e").svg()
-        assert svg.startswith("<svg")
-        assert "<title>" in svg
-        assert "<desc>" in svg
+        root = ElementTree.fromstring(svg)
+        title, desc = root.find("{*}title"), root.find("{*}desc")
+        assert title is not None and title.text and desc is not None and desc.text
+        assert root.get("aria-labelledby") == f"{title.get('id')} {desc.get('id')}"
         assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
 
 

@@ -45,6 +45,15 @@ def test_regions_without_results_end_by_themselves(b: Builder, a: Args) -> None:
     b.finish()
 
 
+def test_the_else_branch_is_empty_as_in_pallas_or_not_there() -> None:
+    for empty_else in (True, False):
+        b = Builder("k")
+        a = b.declare_args({"i": Scalar(i32), "x": Ref((8, 128), f32)}, grid=(2,))
+        with b.if_(a.i < 1, empty_else=empty_else):
+            a.x[...] = b.pallas.zeros((8, 128), f32)
+        assert ("else" in b.finish().text(canonical=False)) == empty_else
+
+
 def test_a_block_may_be_the_decorator_of_a_function() -> None:
     """As in Pallas: the function is run at once, and the ops are those of the with block."""
 
@@ -368,3 +377,41 @@ def test_a_misuse_deep_inside_closes_every_region(b: Builder, a: Args) -> None:
     with pytest.raises(e.DTypeError), b.for_(0, 4), b.if_(a.i < 1), b.pallas.when(a.i < 2):
         b.addf(a.i, a.i)
     assert b.current_block == b._root.block  # type: ignore[union-attr]
+
+
+# ----------------------------------------------------------------------------------- numbers that a loop leaves alone
+
+
+def _constants(b: Builder) -> list[str]:
+    return [str(o) for o in b.current_block.operations if o.operation.name == "arith.constant" and " 77 " in str(o)]
+
+
+def test_a_number_that_nobody_reads_has_no_constant(b: Builder, a: Args) -> None:
+    _, total = b.pallas.fori_loop(0, 4, lambda i, n, c: (n, c + i), (77, a.i))
+    assert not _constants(b)
+    (changed,) = b.pallas.fori_loop(0, 4, lambda i, c: (c + i,), (77,))
+    assert len(_constants(b)) == 1 and changed.dtype is total.dtype is i32
+
+
+def test_a_number_that_stays_is_a_value_like_any_other(b: Builder, a: Args) -> None:
+    n, _ = b.pallas.fori_loop(0, 4, lambda i, n, c: (n, c + i), (77, a.i))
+    assert (n.dtype, n.shape, n.is_vector) == (i32, (), False)
+    assert b.addi(n, a.i).dtype is i32 and (n < a.i).shape == () and (n + a.i).dtype is i32
+    with b.pallas.when(n > a.i):
+        a.y[...] = a.x[...] + n
+    a.y[...] = a.x[...] * b.pallas.astype(n, f32)
+    b.finish()
+
+
+def test_a_number_that_stays_is_its_builders_and_its_regions(a: Args, b: Builder) -> None:
+    kept = []
+    with b.pallas.when(a.i > 0):
+        kept += b.pallas.fori_loop(0, 4, lambda i, n, c: (n, c + i), (77, a.i))
+    with pytest.raises(e.ClosedRegionError):
+        b.addi(kept[0], a.i)
+    with pytest.raises(e.ClosedRegionError):
+        b.pallas.fori_loop(0, 4, lambda i, n: (n,), (kept[0],))
+    other = Builder("other")
+    other.declare_args({"i": Scalar(i32)}, grid=(2,))
+    with pytest.raises((e.ForeignValueError, e.ClosedRegionError)):
+        other.pallas.fori_loop(0, 4, lambda i, n: (n,), (kept[0],))

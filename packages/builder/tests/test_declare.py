@@ -15,6 +15,7 @@ from mosaic_tpu.builder import (
     Scalar,
     Sem,
     SemArray,
+    Window,
     arbitrary,
     body_text,
     f32,
@@ -74,6 +75,18 @@ def test_attributes_may_be_left_out_or_added(b: Builder) -> None:
     b.declare_args({}, core_type=None, no_inline=True)
     text = b.finish().text()
     assert "core_type" not in text and "no_inline" in text
+
+
+def test_index_maps_end_with_a_constant_as_those_of_pallas_do_or_without(b: Builder) -> None:
+    texts: list[str] = []
+    for unused_zero in (True, False):
+        built = Builder("k")
+        windowed = Ref((8, 128), f32, window=Window((8, 128), index_map=lambda i: (i, 0)))
+        built.declare_args(dict(i=Scalar(i32), x=windowed), grid=(4,), unused_zero=unused_zero)
+        texts.append(built.finish().text(canonical=False))
+    pallas, plain = (text.partition("@transform_0(")[2] for text in texts)
+    assert pallas.count("arith.constant 0 : i32") == 2
+    assert plain.count("arith.constant 0 : i32") == 1
 
 
 def test_a_function_returns_what_was_declared(b: Builder, raises: Raises) -> None:

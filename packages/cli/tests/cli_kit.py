@@ -67,13 +67,35 @@ class Pipe(io.BytesIO):
         return os.open(os.devnull, os.O_WRONLY)
 
 
-def shape(value: Any) -> Any:
-    """The form of a JSON document: names and kinds; of a list, the form of its first element."""
-    if isinstance(value, dict):
-        return {name: value[name] if name == "schema" else shape(value[name]) for name in value}
-    if isinstance(value, list):
-        return [shape(value[0])] if value else []
-    return "null" if value is None else type(value).__name__
+#: Objects whose names are data, of ops or fields for example, and what their members are called.
+_OPEN: Final = dict.fromkeys(
+    ("best", "config", "limits", "matmuls", "memory", "op_counts", "outcomes", "slots", "unwritten"), ""
+) | {"presets": "config"}
+
+
+def shape(*values: Any, name: str = "") -> Any:
+    """The one form of JSON documents, or of what has a name in them: names, and kinds of values.
+
+    `name?` may be null or left out; `*` stands for names that are data; kinds of one value are joined by `|`.
+    """
+    if name == "schema":
+        return values[0]
+    there = [value for value in values if value is not None]
+    if all(isinstance(value, dict) for value in there) and there:
+        if name in _OPEN:
+            members = [member for value in there for member in value.values()]
+            return dict([_member("*", [{"*": member} for member in members], _OPEN[name])] if members else [])
+        return dict(_member(inner, there) for inner in dict.fromkeys(name for value in there for name in value))
+    if all(isinstance(value, list) for value in there) and there:
+        elements = [element for value in there for element in value]
+        return [shape(*elements)] if elements else []
+    return " | ".join(sorted({type(value).__name__ for value in there})) or "null"
+
+
+def _member(name: str, objects: list[dict[str, Any]], called: str | None = None) -> tuple[str, Any]:
+    found = [value.get(name) for value in objects]
+    form = shape(*found, name=name if called is None else called)
+    return f"{name}?" if None in found and form != "null" else name, form
 
 
 def same_as(name: str, text: str) -> None:
@@ -89,9 +111,9 @@ def same_text(name: str, said: Said) -> None:
     same_as(f"{name}.txt", masked(said.out))
 
 
-def same_shape(name: str, said: Said) -> None:
-    """Compare the form of a JSON answer with a golden file."""
-    same_as(f"{name}.json", json.dumps(shape(said.json), indent=1) + "\n")
+def same_shape(name: str, *said: Said) -> None:
+    """Compare the form that JSON answers have together with a golden file."""
+    same_as(f"{name}.json", json.dumps(shape(*(one.json for one in said)), indent=1) + "\n")
 
 
 def refused(said: Said, *words: str, code: int = 2) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def test_compile_says_what_each_target_says() -> None:
     said = cli("compile", "double.mlir", "--target", "v5e,v6e", "--json")
     assert said.code == 0
     assert [(t["target"], t["accepted"]) for t in said.json["targets"]] == [("v5e", True), ("v6e", True)]
-    same_shape("compile", said)
+    same_shape("compile", said, cli("compile", "bytes.mlir", "--target", "v5e", "--json"))
     again = cli("compile", "double.mlir", "--target", "v5e,v6e")
     assert again.out.splitlines()[0].split() == ["target", "verdict", "seconds", "answer", "of"]
     assert again.out.count("disk") == 2
@@ -87,6 +88,47 @@ def test_a_refusal_is_exit_code_1_with_its_reason() -> None:
 
 def test_a_flag_needs_a_value() -> None:
     refused(cli("compile", "double.mlir", "--flag", "xla_tpu"), "--flag xla_tpu has no value")
+    refused(cli("compile", "double.mlir", "--flag", "a b=1"), "--flag a b=1 names no flag")
+    refused(cli("compile", "double.mlir", "--flag", "=1"), "--flag =1 names no flag")
+
+
+@pytest.mark.usefixtures("needs_compiler")
+@pytest.mark.parametrize("flag", ["xla_tpu_nothing=1", "xla_tpu_nothing=true"])
+def test_a_flag_that_there_is_not_is_no_word_on_the_kernel(flag: str) -> None:
+    said = cli("compile", "double.mlir", "--target", "v5e,v6e", "--flag", flag)
+    refused(said, "xla_tpu_nothing", "--flag xla_tpu_…=VALUE")
+    assert "flags={" not in said.err and "REFUSED" not in said.err
+    told = cli("compile", "double.mlir", "--target", "v5e", "--flag", flag, "--json")
+    assert (told.code, told.json["exit_code"], told.json["error"]["kind"]) == (2, 2, "FlagError")
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_time_out_is_no_refusal() -> None:
+    given = ("compile", "double.mlir", "--target", "v5e", "--timeout", "0.01", "--no-cache")
+    said = cli(*given)
+    assert said.code == 124
+    assert "TIMED OUT" in said.out and "REFUSED" not in said.out and "raise --timeout" in said.out
+    told = cli(*given, "--json")
+    (target,) = told.json["targets"]
+    assert (told.code, target["verdict"], target["accepted"]) == (124, "timed-out", False)
+    refused(cli("schedule", *given[1:]), "no answer within 0.01 s", "raise --timeout", code=124)
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_refusal_beside_a_time_out_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mosaic_tpu import aot
+    from mosaic_tpu.aot.errors import CompileTimeoutError, DiskError, UnsupportedError
+
+    good = aot.compile(DOUBLE, "v5e")
+    late, bad, full = (
+        dataclasses.replace(good, error=error("why", target="v5e"))
+        for error in (CompileTimeoutError, UnsupportedError, DiskError)
+    )
+    for results, code in (([good], 0), ([good, late], 124), ([late, bad], 1), ([good, full], 1), ([late, full], 1)):
+        monkeypatch.setattr("mosaic_tpu.aot.compile_all", lambda *_, results=results, **__: results)
+        assert cli("compile", "double.mlir").code == code
+    words = [target["verdict"] for target in cli("compile", "double.mlir", "--json").json["targets"]]
+    assert words == ["timed-out", "no-answer"]
 
 
 # --- schedule -----------------------------------------------------------------------------------------------------
@@ -143,3 +185,15 @@ def test_a_search_space_is_needed() -> None:
     refused(cli("tune", "matmul", "--vary", "block_m=100"), "every config is refused", code=1)
     refused(cli("tune", "nothing", "--vary", "block_m=100"), "no kernel 'nothing'")
     refused(cli("tune", "matmul", "--vary", "block_m=256", "--target", "v9"), "no target 'v9'")
+    refused(cli("tune", "matmul", "--vary", "block_m=256,abc"), 'block_m is "abc", and must be an integer')
+
+
+def test_a_table_makes_no_folder() -> None:
+    refused(cli("tune", "matmul", "--vary", "block_m=256", "--table", "no/t.json"), "there is no folder no")
+    assert not Path("no").exists()
+
+
+@pytest.mark.parametrize("option", ["--timeout", "--vmem-limit-bytes", "--workers"])
+def test_numbers_of_options_are_positive(option: str) -> None:
+    verb = ("tune", "matmul", "--vary", "block_m=256") if option != "--vmem-limit-bytes" else ("compile", "matmul")
+    refused(cli(*verb, option, "0"), option)

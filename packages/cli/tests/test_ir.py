@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
+from jaxlib.mlir.dialects import stablehlo
 
 from .cli_kit import DOUBLE, RACE, cli, refused, same_shape, same_text
 
@@ -46,9 +49,27 @@ def test_every_form_of_a_kernel_shows_the_same_text(form: str) -> None:
     assert cli("ir", "show", "-", stdin=emitted.data).out == cli("ir", "show", "matmul").out
 
 
+@pytest.mark.parametrize("form", ["artifact", "export"])
+def test_a_program_in_a_binary_form_shows_the_same_text(form: str) -> None:
+    emitted = cli("zoo", "emit", "matmul", "--form", "stablehlo").data.decode()
+    artifact = stablehlo.serialize_portable_artifact_str(emitted, stablehlo.get_minimum_version())
+    x = jax.ShapeDtypeStruct((2,), jnp.float32)
+    unrelated = jax.export.export(jax.jit(jnp.sin), platforms=["tpu"])(x)
+    found = dataclasses.replace(unrelated, mlir_module_serialized=artifact)
+    Path("program").write_bytes(artifact if form == "artifact" else found.serialize())
+    for given, stdin in (("program", b""), ("-", Path("program").read_bytes())):
+        assert cli("ir", "show", given, stdin=stdin).out == cli("ir", "show", "matmul").out
+        assert cli("ir", "diff", given, "matmul", "--style", "mlir", stdin=stdin).code == 0
+    Path("other").write_bytes(unrelated.serialize())
+    for verb in (["ir", "lift"], ["lint"], ["simulate"]):
+        refused(cli(*verb, "other"), "the program holds no tpu_custom_call", "platforms=('tpu',)", code=1)
+    Path("cut").write_bytes(Path("program").read_bytes()[:700])
+    refused(cli("ir", "lift", "cut"), "damaged" if form == "export" else "not a StableHLO program", code=1)
+
+
 def test_a_text_goes_to_a_file() -> None:
     said = cli("ir", "show", "double.mlir", "-o", "out.mlir")
-    assert (said.code, said.out) == (0, "written to out.mlir\n")
+    assert (said.code, said.out) == (0, f"{Path('out.mlir').stat().st_size:,} bytes in out.mlir\n")
     assert Path("out.mlir").read_text() == cli("ir", "show", "double.mlir", "-o", "-").out
 
 
@@ -82,6 +103,15 @@ def test_a_program_is_linted_and_simulated_whole(program: str) -> None:
     assert (said.code, said.json["runs"][0]["kernel"]) == (0, "times_2, times_3")
 
 
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_schedule_of_one_of_several_kernels(program: str) -> None:
+    refused(cli("schedule", program), "holds 2 kernels", "0 times_2, 1 times_3")
+    refused(cli("schedule", program, "--kernel", "name.2"), "no kernel 'name.2'", "0 times_2, 1 times_3")
+    named = cli("schedule", program, "--kernel", "times_3")
+    assert named.out.startswith("times_3 on v6e: ")
+    assert cli("schedule", program, "--kernel", "1").out == named.out
+
+
 def test_a_kernel_of_a_program_is_chosen() -> None:
     program = cli("zoo", "emit", "matmul", "--form", "stablehlo").data
     for which in ("0", "matmul_kernel"):
@@ -98,11 +128,27 @@ def test_a_kernel_of_a_program_is_chosen() -> None:
         ("nothing", 2, "no kernel 'nothing' in the zoo"),
         ("matmul:nothing", 2, "no preset 'nothing'"),
         ("no/such", 2, "there is no file no/such"),
-        (".", 2, "there is no file ."),
+        (".", 2, "it is a folder"),
     ],
 )
 def test_what_is_not_there_is_wrong_usage(verb: str, name: str, code: int, word: str) -> None:
     refused(cli("ir", verb, name), word.replace(" in the zoo", ""), code=code)
+
+
+@pytest.mark.parametrize(
+    "way", [("ir", "show"), ("ir", "lift"), ("lint",), ("simulate",), ("ir", "diff", "double.mlir")]
+)
+def test_what_cannot_be_read_is_named(way: tuple[str, ...]) -> None:
+    Path("broken.mlir").write_text("func.func @x() {\n  nonsense\n}\n")
+    refused(cli(*way, "broken.mlir"), "\n  at: broken.mlir:2\n      nonsense\n", code=1)
+    refused(cli(*way, "damaged.mlirbc"), "\n  at: damaged.mlirbc\n", code=1)
+    refused(cli(*way, "-", stdin=b"func.func @x() {"), "\n  at: standard input:1\n", code=1)
+
+
+@pytest.mark.parametrize("verb", ["diff", "verify"])
+def test_standard_input_is_read_once(verb: str) -> None:
+    refused(cli("ir", verb, "-", "-", stdin=DOUBLE.encode()), "- stands twice")
+    assert cli("ir", verb, "-", "double.mlir", stdin=DOUBLE.encode()).code == 0
 
 
 @pytest.mark.parametrize("verb", ["show", "lift"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +15,10 @@ import pytest
 
 from mosaic_tpu.aot import TARGETS
 from mosaic_tpu.cli import _main, main
+from mosaic_tpu.cli._hints import for_shell, hints_for_shell
 from mosaic_tpu.cli._options import GENERATIONS, targets_of
 
-from .cli_kit import DOUBLE, Pipe, cli, refused, same_shape
+from .cli_kit import DOUBLE, SMALL, Pipe, cli, refused, same_shape
 
 LIGHT = [
     *(["--help"], ["--version"], ["zoo", "list"], ["zoo", "list", "--json"], ["zoo", "--help"], ["tune", "--help"]),
@@ -89,6 +92,14 @@ def test_light_verbs_import_nothing_heavy(arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("arguments", [["ir", "show", "double.mlir"], ["lint", "double.mlir"], ["lint", "matmul"]])
+def test_verbs_that_run_nothing_import_no_scipy(arguments: list[str]) -> None:
+    """It takes as long as all the rest of the simulator."""
+    Path("double.mlir").write_text(DOUBLE)
+    code = "import sys; from mosaic_tpu.cli import main; main(sys.argv[1:]); sys.exit('scipy.special' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True)
 
 
 # --- completion ---------------------------------------------------------------------------------------------------
@@ -228,6 +239,39 @@ def test_too_little_memory_is_no_fault_of_ours(monkeypatch: pytest.MonkeyPatch) 
     refused(cli("zoo", "list"), "not enough memory: Unable to allocate 4.00 PiB", "--set", code=1)
 
 
+# --- hints --------------------------------------------------------------------------------------------------------
+
+#: What only a caller in Python can write: an argument by its name, an attribute, a function of a package.
+_PYTHON = re.compile(r"\b\w+=[\"'\[({]|\b(collect|cache|schedule)=(True|False)|help\(|\berror\.raw|mosaic_tpu\.")
+
+
+def _classes(module: str) -> list[type[Any]]:
+    found = vars(importlib.import_module(module)).values()
+    return [kind for kind in found if isinstance(kind, type) and hasattr(kind, "default_hint")]
+
+
+@pytest.mark.parametrize("kind", [*_classes("mosaic_tpu.sim.errors"), *_classes("mosaic_tpu.aot.errors")])
+def test_hints_speak_of_options(kind: type[Any]) -> None:
+    assert not _PYTHON.search(for_shell(kind.default_hint)), for_shell(kind.default_hint)
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [
+        ('run it with engine="numpy"', "run it with --engine numpy"),
+        ("raise vmem_limit_bytes, or take smaller blocks", "raise --vmem-limit-bytes, or take smaller blocks"),
+        ("pass outputs=[(shape, dtype), …]", "give the program it is called in"),
+        ("None leaves it to the compiler", "null leaves it to the compiler"),
+        ("True or False", "true or false"),
+        ("wait for the DMA before reading what it copies", "wait for the DMA before reading what it copies"),
+        ("None of the blocks fits: smaller ones", "None of the blocks fits: smaller ones"),
+    ],
+)
+def test_a_hint_for_a_caller_is_one_for_who_types(hint: str, said: str) -> None:
+    assert for_shell(hint) == said
+    assert hints_for_shell(f"  at: a.py:1\n  hint: {hint}\n{hint}") == f"  at: a.py:1\n  hint: {said}\n{hint}"
+
+
 # --- terminals ----------------------------------------------------------------------------------------------------
 
 
@@ -264,7 +308,28 @@ def test_text_that_is_emitted_is_never_wrapped(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_progress_is_for_terminals() -> None:
-    assert cli("zoo", "run", "matmul", "--set", "m=512", "--set", "n=512", "--set", "k=512").err == ""
+    assert cli("zoo", "run", "matmul", *SMALL).err == ""
+
+
+LONG = [
+    ["zoo", "run", "matmul", *SMALL],
+    ["simulate", "double.mlir", "--seeds", "99"],
+    ["compile", "double.mlir", "--target", "v5e"],
+    ["schedule", "double.mlir", "--target", "v5e"],
+    ["tune", "matmul", *SMALL, "--vary", "block_m=256"],
+    ["doctor"],
+]
+
+
+@pytest.mark.parametrize("arguments", LONG, ids=lambda words: words[0])
+@pytest.mark.usefixtures("needs_compiler")
+def test_work_that_takes_long_says_so_in_a_plain_line(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("double.mlir").write_text(DOUBLE)
+    monkeypatch.setattr("mosaic_tpu.cli._output.PATIENCE", 0.001)
+    said = cli(*arguments)
+    assert said.code == 0
+    assert all(re.fullmatch(r"[^\r\x1b]+: still at work after \d+ s", line) for line in said.err.splitlines())
+    assert said.err
 
 
 def test_answers_in_json_have_no_colours_on_a_terminal() -> None:

@@ -92,7 +92,48 @@ def test_arrays_that_are_none_are_wrong_usage() -> None:
     refused(cli("simulate", "double.mlir", "--seeds", "0"), "--seeds")
     refused(cli("simulate", "double.mlir", "--dma", "never"), "--dma")
     refused(cli("simulate", "double.mlir", "-o", "no/such.npz"), "cannot write no/such.npz")
+    refused(cli("simulate", "double.mlir", "--input", "."), "cannot read .: it is a folder")
     refused(cli("simulate", "no.mlir"), "there is no file no.mlir")
+
+
+def test_a_file_has_the_name_that_was_given() -> None:
+    Path("folder").mkdir()
+    refused(cli("simulate", "double.mlir", "-o", "folder"), "cannot write folder: it is a folder")
+    assert cli("simulate", "double.mlir", "-o", "y").code == 0
+    assert sorted(path.name for path in Path().iterdir()) == ["double.mlir", "folder", "race.mlir", "y"]
+    with np.load("y") as found:
+        assert found["arr_0"].shape == (8, 128)
+
+
+def test_a_trace_is_part_of_the_answer_in_json() -> None:
+    refused(cli("simulate", "double.mlir", "--trace"), "--trace", "--json")
+    assert "trace" in cli("simulate", "double.mlir", "--trace", "--json").json["runs"][0]
+    assert "trace" not in cli("simulate", "double.mlir", "--json").json["runs"][0]
+
+
+LARGE = ("--set", "m=262144", "--set", "k=16384")
+#: The same module with arrays of 16 GB.
+VAST = DOUBLE.replace("memref<8x128xf32", "memref<16777216x128xf32")
+
+
+@pytest.mark.parametrize("verb", [("simulate",), ("zoo", "run")])
+def test_what_takes_gigabytes_is_refused_before_it_does(verb: tuple[str, ...]) -> None:
+    refused(cli(*verb, "matmul", *LARGE), "GB of memory", "--large")
+    assert cli(*verb, "matmul", *SMALL).code == 0
+
+
+def test_a_module_of_vast_arrays_is_refused_too() -> None:
+    refused(cli("simulate", "-", stdin=VAST.encode()), "GB of memory", "--large")
+
+
+def test_what_is_large_goes_on_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mosaic_tpu.cli._arrays.LARGE", 1e3)
+    refused(cli("simulate", "double.mlir"), "--large")
+    assert cli("simulate", "double.mlir", "--large").code == 0
+
+
+def test_a_run_that_takes_too_long_is_no_failed_check() -> None:
+    refused(cli("simulate", "matmul", *SMALL, "--timeout", "1e-6"), "raise --timeout", code=124)
 
 
 def test_arrays_that_do_not_fit_are_a_failure() -> None:

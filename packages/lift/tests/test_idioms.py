@@ -14,7 +14,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from mosaic_tpu.lift import diff, lift
+from mosaic_tpu.lift import build, diff, lift
 from mosaic_tpu.lift._lift import lifted
 from mosaic_tpu.lift._source import given
 from mosaic_tpu.lift.idioms import _index, _match
@@ -172,7 +172,50 @@ def signalled(s: Any, x: Any, o: Any, sem: Any) -> None:
     pl.semaphore_wait(sem.at[2], s[3])
 
 
+def looped(s: Any, x: Any, o: Any) -> None:
+    @pl.loop(0, 8)
+    def _(i: Any) -> None:
+        o[i] = x[i]
+
+        @pl.loop(1, 7, step=3, unroll=1)
+        def _(j: Any) -> None:
+            o[j] = x[j] + x[i]
+
+    @pl.loop(0, 4)
+    def _(i: Any) -> None:
+        o[0] = x[0]
+
+
+def looped_by_hand(s: Any, x: Any, o: Any) -> None:
+    """Not `pl.loop`: the counter is read too."""
+
+    def body(i: Any, carry: None) -> None:
+        o[1 + i * 2] = x[i]
+
+    lax.fori_loop(0, 4, body, None)
+
+
+def without_nans(s: Any, x: Any, o: Any) -> None:
+    o[...] = jnp.where(jnp.isnan(x[...]), 0.0, x[...])
+
+
+def compared(s: Any, x: Any, o: Any) -> None:
+    o[...] = jnp.where(x[...] != o[...], 0.0, x[...])
+
+
+def rounded(s: Any, x: Any, o: Any) -> None:
+    given, random = x[...], pltpu.prng_random_bits((8, 128))
+    bits = pltpu.bitcast(random, jnp.uint32)  # before JAX 0.12 an op
+    o[...] = pltpu.stochastic_round(given, bits, target_dtype=jnp.bfloat16).astype(jnp.float32)
+
+
 WRITTEN = {
+    looped: """    @b.pallas.loop(1, 7, step=3)
+        def _(i_2):""",
+    looped_by_hand: "b.pallas.fori_loop(0, 4, body)",
+    without_nans: "b.pallas.isnan(x)",
+    compared: "x.ne(o)",
+    rounded: "b.pallas.stochastic_round(x, b.pallas.bitcast(random, u32), bf16)",
     add_up: "b.pallas.fori_loop(0, 4, body, [",
     unrolled: "b.pallas.fori_loop(0, 8, body, [",
     without_a_counter: "b.pallas.fori_loop(0, 5, body, [",
@@ -204,6 +247,26 @@ SEMAPHORES = {
 
 def lower(body: Callable[..., None]) -> Any:
     return kernel(body, *([SEMAPHORES[body]] if body in SEMAPHORES else []))
+
+
+def test_a_view_is_tried_by_itself_where_it_is_no_part_of_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pallas makes the views of a copy anew for each op; canonical text has them once."""
+    tried: list[str] = []
+
+    def counted(forms: list[Form]) -> Any:
+        tried.extend(form.source for form in forms if "async_copy" in form.source)
+        return templates(forms)
+
+    monkeypatch.setattr(_match, "templates", counted)
+    _match.forget()
+    fresh = lift(lower(copied), style="idioms")
+    assert "b.pallas.async_copy(a.x.at[" in fresh
+    assert len(tried) == 2
+    text = build(fresh).text()
+    shared = lift(text, style="idioms")
+    assert "b.pallas.async_copy(input_1_view, output_0_view, sem_0_view).start()" in shared
+    assert len(tried) > 2
+    assert bytes_of(shared) == wanted(text)
 
 
 @pytest.mark.parametrize("body", WRITTEN, ids=lambda body: body.__name__)

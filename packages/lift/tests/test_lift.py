@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import jax
+import jax.export
 import pytest
 
 from mosaic_tpu.builder import body_text
-from mosaic_tpu.lift import ChoiceError, LiftError, OptionError, build, lift, run
+from mosaic_tpu.lift import ChoiceError, LiftError, OptionError, SourceError, build, lift, run
 from mosaic_tpu.lift._lift import lifted
 from mosaic_tpu.lift._source import given
 from mosaic_tpu.sim import ir
@@ -112,6 +114,30 @@ def test_a_kernel_of_pallas_reads_well() -> None:
     assert "generic" not in source
 
 
+def test_canonical_text_reads_well_too() -> None:
+    body = lowered(multiplied(), SQUARE, SQUARE)
+    text = build(lift(body)).text()
+    assert "else" not in text
+    for style in ("ops", "idioms"):
+        source = lift(text, style=style)
+        assert bytes_of(source) == wanted(text)
+        assert bytes_of(source) != wanted(given(body).data)
+        assert "window=Window(SHAPE_128X128, index_map=lambda i, j, k: (i, k))" in source
+        assert "with b.if_(is_eq, empty_else=False):" in source
+        assert "unused_zero=False" in source
+        assert "generic" not in source
+
+
+def test_index_maps_of_both_forms_in_one_module_are_functions() -> None:
+    text = build(lift(lowered(multiplied(), SQUARE, SQUARE))).text()
+    head, start, rest = text.partition("func.func @transform_1(")
+    first, end, last = rest.partition("return")
+    mixed = f"{head}{start}{first}%unused = arith.constant 0 : i32\n    {end}{last}"
+    source = lift(mixed)
+    assert 'b.generic_function("transform_1"' in source
+    assert bytes_of(source) == wanted(mixed)
+
+
 def test_constants_stand_where_they_are_used_or_have_a_name() -> None:
     assert "with b.for_(c0, 4" not in lift(LOOP)  # what is used once more cannot be a number
     used_once = module("%a = arith.constant 1 : i32", "%b = arith.constant 2 : i32", "%0 = arith.addi %a, %b : i32")
@@ -132,6 +158,20 @@ def test_every_source_of_a_module_gives_one_text(tmp_path: Path) -> None:
     texts = {lift(source).replace("input_0", "x").replace("output_0", "y") for source in sources}
     assert len({text.partition("def ")[2] for text in texts}) <= 2  # with names of arguments, and without
     assert {wanted(DOUBLE)} == {bytes_of(lift(source)) for source in [*sources, kernel]}
+
+
+def test_a_file_of_an_export_in_every_form(tmp_path: Path) -> None:
+    found = jax.export.export(jax.jit(multiplied()), platforms=["tpu"])(SQUARE, SQUARE)
+    source = lift(found)
+    assert source == lift(bytes(found.serialize())) == lift(found.mlir_module_serialized) == lift(found.mlir_module())
+    (file := tmp_path / "exported").write_bytes(found.serialize())
+    assert source == lift(file) == lift(str(file))
+    for wrong in (bytes(found.serialize())[:700], found.mlir_module_serialized[:700]):
+        with pytest.raises(SourceError, match=r"damaged|not a StableHLO program"):
+            lift(wrong)
+    other = jax.export.export(jax.jit(jax.numpy.sin), platforms=["tpu"])(SQUARE)
+    with pytest.raises(SourceError, match="the program holds no tpu_custom_call"):
+        lift(bytes(other.serialize()))
 
 
 def test_a_program_of_jax_in_every_form() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
-from mosaic_tpu.lift import lift
+import pytest
 
-from .lift_kit import module
+from mosaic_tpu.lift import SourceError, UnsupportedModuleError, lift
+
+from .lift_kit import DOUBLE, module
 
 
 def seconds(count: int) -> float:
@@ -28,3 +31,20 @@ def test_time_is_linear() -> None:
     seconds(100)
     small, large = min(seconds(1000) for _ in range(2)), seconds(8000)
     assert large < 20 * small  # eight times the ops; sixty-four times were it quadratic
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_collector_is_as_it_was(on: bool) -> None:
+    (gc.enable if on else gc.disable)()
+    try:
+        lift(DOUBLE, style="idioms")
+        assert gc.isenabled() == on
+        for wrong, error in ((DOUBLE[:-3], SourceError), ("module { module { } }", SourceError)):
+            with pytest.raises(error):
+                lift(wrong)
+            assert gc.isenabled() == on
+        with pytest.raises(UnsupportedModuleError):
+            lift(DOUBLE.replace("func.func", "memref.global @g : memref<4xf32> func.func"))
+        assert gc.isenabled() == on
+    finally:
+        gc.enable()

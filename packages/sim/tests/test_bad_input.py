@@ -14,8 +14,9 @@ import jax
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jaxlib.mlir import ir as mlir
 
-from mosaic_tpu.sim import SimulationError, errors, read, simulate, simulate_devices
+from mosaic_tpu.sim import SimulationError, errors, ir, read, simulate, simulate_devices
 from mosaic_tpu.sim._program import calls_of
 from packages.sim.tests.conftest import TILE, lowered, ramp
 
@@ -79,6 +80,20 @@ def test_bytes_that_are_whole() -> None:
 def test_a_module_that_has_left_the_serialized_form_and_keeps_its_mark() -> None:
     text = f"module attributes {{stable_mosaic.version = 15 : i64}} {{{COPY}}}"
     np.testing.assert_array_equal(simulate(text, X).outputs[0], X)
+
+
+@pytest.mark.parametrize(
+    ("source", "stable"),
+    [
+        (body(), True),
+        (COPY, False),
+        (f"module attributes {{stable_mosaic.version = 15 : i64}} {{{COPY}}}", False),
+    ],
+    ids=["body", "text", "text with the mark"],
+)
+def test_the_ops_tell_the_form_and_not_its_mark(source: bytes | str, stable: bool) -> None:
+    with ir.new_context():
+        assert ir.in_stable_form(mlir.Module.parse(source)) is stable
 
 
 @pytest.mark.parametrize("case", range(20))

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 #: A folder of results goes when it has more than so many; the oldest half of them.
 _MOST: Final = 4096
-_SCHEMA: Final = 1
+_SCHEMA: Final = 2
 
 
 def cache_folder() -> Path:

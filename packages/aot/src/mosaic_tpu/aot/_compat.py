@@ -26,14 +26,12 @@ from typing import Any, Final, cast
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _tpu_ext
 from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
-from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from mosaic_tpu.sim.ir import names_of, new_context
+from mosaic_tpu.sim.ir import in_stable_form, new_context
 
 _ir: Final = cast("Any", ir)
 _tpu: Final[Any] = _tpu_ext
-_dialects: Final[tuple[Any, ...]] = (stablehlo, chlo, sdy)
 _CALL: Final = "tpu_custom_call"
 #: XLA's number of that memory.
 _HBM: Final = 0
@@ -89,7 +87,7 @@ def body_of(source: Any) -> Body:
         parsed = _ir.Module.parse(_bytecode(source.operation) if is_mlir_module(source) else source)
         module = parsed.operation
         if _MARK in module.attributes:
-            if "func.func" not in names_of(parsed):  # else it has left that form, which hides what it does
+            if in_stable_form(parsed):  # which hides what it does
                 _serde(module, "false")
             del module.attributes[_MARK]
         communicates, has_barrier = _tpu.private_has_communication(module)
@@ -118,11 +116,13 @@ def parse_program(text: str) -> Any:
     Raises:
         MLIRError: it is none.
     """
+    from jaxlib.mlir.dialects import chlo, sdy, stablehlo
+
     registry = _ir.DialectRegistry()
     _register_dialects(registry)
     context = _ir.Context()
     context.append_dialect_registry(registry)
-    for dialect in _dialects:
+    for dialect in cast("tuple[Any, ...]", (stablehlo, chlo, sdy)):
         dialect.register_dialect(context)
     return _ir.Module.parse(text, context=context)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import concurrent.futures
 import dataclasses
+import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +21,7 @@ from mosaic_tpu.aot._operands import operands_in_hbm_of
 from mosaic_tpu.aot._pool import Dump, Flags
 from mosaic_tpu.aot._program import Program, program_of
 from mosaic_tpu.aot._progress import Progress
+from mosaic_tpu.aot._remedy import remedy
 from mosaic_tpu.aot._worker import Answer
 from mosaic_tpu.aot.errors import (
     CompileError,
@@ -26,6 +30,7 @@ from mosaic_tpu.aot.errors import (
     InternalCompilerError,
     NoCompilerError,
     OptionError,
+    ScopedVmemError,
     SourceError,
 )
 from mosaic_tpu.aot.schedule import Dumps, Schedule, read_schedule
@@ -46,7 +51,9 @@ class Compilation:
         seconds: that the compiler took.
         cached: whether the answer was on disk.
         error: why it refused; ``None`` where it accepted.
-        dumps: what it left of each kernel, by the name of the HLO op, where a schedule was asked for.
+        dumps: what it left of each kernel, by its name, where a schedule was asked for. Where kernels that differ share
+            a name, or XLA places the operands of their calls differently, the second is ``"name#2"``, in the program's
+            order; calls of which the compiler makes the same have one.
     """
 
     name: str
@@ -74,12 +81,33 @@ class Compilation:
 
     @property
     def schedules(self) -> dict[str, Schedule]:
-        """The schedule of each kernel in the program, by the name of its HLO op.
+        """The schedule of each kernel in the program, by its name, as in `dumps`.
 
         Raises:
             DumpError: its dumps cannot be read.
         """
-        return {name: read_schedule(dumps, self.target) for name, dumps in self.dumps.items()}
+        return {name: self.schedule_of(name) for name in self.dumps}
+
+    def schedule_of(self, kernel: str) -> Schedule:
+        """The schedule of one kernel of the program.
+
+        Args:
+            kernel: its name, as in `dumps`.
+
+        Raises:
+            CompileError: the compiler refused the program.
+            DumpError: its dumps cannot be read.
+            OptionError: there is no such kernel, or the program was compiled without ``schedule=True``.
+        """
+        self.raise_for_error()
+        if kernel not in self.dumps:
+            raise self._unscheduled(f"the program has no kernel {kernel!r}")
+        return dataclasses.replace(read_schedule(self.dumps[kernel], self.target), op=kernel)
+
+    def _unscheduled(self, why: str) -> OptionError:
+        if not self.dumps:
+            return OptionError("the schedule was not asked for", op="schedule", hint="compile(…, schedule=True)")
+        return OptionError(why, op="schedule", hint=f"schedule_of(name) of one of {', '.join(self.dumps)}")
 
     @property
     def schedule(self) -> Schedule:
@@ -92,10 +120,8 @@ class Compilation:
         """
         self.raise_for_error()
         if len(self.dumps) != 1:
-            what = f"the program has {len(self.dumps)} kernels" if self.dumps else "the schedule was not asked for"
-            hint = "look at .schedules" if self.dumps else "compile(…, schedule=True)"
-            raise OptionError(what, op="schedule", hint=hint)
-        return dataclasses.replace(next(iter(self.schedules.values())), op=self.name)
+            raise self._unscheduled(f"the program has {len(self.dumps)} kernels")
+        return dataclasses.replace(self.schedule_of(next(iter(self.dumps))), op=self.name)
 
     def __str__(self) -> str:
         if self.error is not None:
@@ -122,7 +148,7 @@ def compile(
     ``$MOSAIC_TPU_CACHE`` or the user's cache folder, by program, target, flags and version of the compiler.
 
     Args:
-        source: a lowered kernel (``kernel.lower(cfg)``), a lowered or exported JAX function or its StableHLO text, or
+        source: a lowered kernel (``kernel.lower(cfg)``), a lowered or exported JAX function or its StableHLO, or
             a Mosaic module: MLIR text, bytecode, the path of a file with either, or a module object.
         target: a generation, ``"v6e"``, or a topology, ``"v5e:2x2"``, for kernels that talk to other devices.
         inputs: shape and dtype of each operand, for a Mosaic module whose windows do not say them.
@@ -132,7 +158,8 @@ def compile(
             compiled alone into VMEM, and its copies become loads and stores. Of programs with one kernel.
         flags: of libtpu, by their names without dashes.
         schedule: keep what ``.schedule`` is made of; it makes compiling several times slower.
-        timeout: seconds for the compiler.
+        timeout: seconds for the compiler; a kernel that exceeds its limit of VMEM is compiled once or twice more within
+            them, to find the limit that the error's hint names.
         cache: look for the answer on disk, and keep it there.
 
     Raises:
@@ -312,9 +339,39 @@ def _compiled(job: _Job) -> Compilation:
     if error is None and options.schedule and not dumps:
         hint = "is there room on the disk? A newer libtpu may also write other files"
         error = DiskError("the compiler left no schedule", op="compile", target=str(job.target), hint=hint)
+    if isinstance(error, ScopedVmemError):
+        left = options.timeout - (0.0 if kept else answer.seconds)
+        error.hint = remedy(error, job.target.generation, lambda limit: _refused(job, limit, left))
+    named = named_dumps(job.program, dumps)
     return Compilation(
-        job.name or job.program.name, job.target, compiler, answer.seconds, kept is not None, error, dumps
+        job.name or job.program.name, job.target, compiler, answer.seconds, kept is not None, error, named
     )
+
+
+def named_dumps(program: Program, dumps: Mapping[str, Dumps]) -> dict[str, Dumps]:
+    """The dumps of each kernel by its name, in the program's order."""
+    bodies = [base64.b64encode(call.body).decode() for call in program.calls] if dumps else []
+    found: dict[str, Dumps] = {}
+    places = [(bodies.index(d.body) if d.body in bodies else len(bodies), _number(op), op) for op, d in dumps.items()]
+    for place, _, op in sorted(places):
+        name = program.names[place] if place < len(bodies) else op
+        same = (f"{name}#{n}" for n in itertools.count(2))
+        found[name if name not in found else next(other for other in same if other not in found)] = dumps[op]
+    return found
+
+
+def _number(op: str) -> int:
+    """Of an HLO op: XLA counts them, ``name.12`` before ``name.13.x``."""
+    numbers = re.findall(r"\.(\d+)", op)
+    return int(numbers[-1]) if numbers else 0
+
+
+def _refused(job: _Job, limit: int, left: float) -> CompileError | None:
+    """Why the compiler refuses a job with another limit of VMEM; ``None`` where it accepts."""
+    if left <= 0:
+        return CompileTimeoutError("no time is left", op="compile", target=str(job.target))
+    options = dataclasses.replace(job.options, vmem_limit_bytes=limit, schedule=False, timeout=left)
+    return _compiled(dataclasses.replace(job, options=options)).error
 
 
 def _restored(kept: dict[str, Any] | None) -> tuple[Answer, Mapping[str, Dumps]] | None:

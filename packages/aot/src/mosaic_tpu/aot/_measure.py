@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -55,4 +54,6 @@ def seconds_of(call: Callable[[], Any], wait: Callable[[Any], Any]) -> float:
             result = call()
         wait(result)
         rounds.append((time.perf_counter() - started) / _CALLS)
+    import statistics
+
     return statistics.median(rounds)

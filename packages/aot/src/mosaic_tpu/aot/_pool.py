@@ -119,6 +119,7 @@ class _Member:
             "xla_jf_dump_llo_text": "true",
             "xla_jf_emit_annotations": "true",
             "xla_jf_dump_llo_pass_label_regex": "final",
+            "xla_mosaic_enable_llo_source_annotations": "true",
         }
         if self.dump == "profile":
             flags["xla_jf_dump_static_llo_profile_to"] = self._folder

@@ -33,10 +33,14 @@ class Program:
     text: str = field(repr=False)
 
     @cached_property
+    def names(self) -> list[str]:
+        """Of its kernels, in order; calls of one kernel share one."""
+        return [call.kernel_name or module.name for call, module in zip(self.calls, self.modules, strict=True)]
+
+    @property
     def name(self) -> str:
         """Of its only kernel, or ``"program"``."""
-        names = [call.kernel_name or module.name for call, module in zip(self.calls, self.modules, strict=True)]
-        return names[0] if len(names) == 1 else "program"
+        return self.names[0] if len(self.names) == 1 else "program"
 
     @cached_property
     def calls(self) -> list[ir.KernelCall]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
+
+from mosaic_tpu.aot.schedule.svg import USED
 
 if TYPE_CHECKING:
     from mosaic_tpu.aot._roofline import Roofline
@@ -43,11 +46,13 @@ def draw(found: Roofline) -> str:
     kind = "estimated" if found.cycles else "at best"
     told = f"{found.name} for {found.target}: "
     told += f"{speed / 1e12:.3g} Tflop/s {kind}, {at:.3g} flop a byte" if flops else "no matmul"
+    name = re.sub(r"\W+", "-", f"{found.name}-{found.target}-roofline")  # Several may stand on a page.
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" fill="currentColor" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'aria-labelledby="{name}-title {name}-desc" fill="currentColor" '
         'font-family="system-ui, sans-serif" font-size="12">',
-        f"<title>Roofline of {escape(found.name)} for {found.target}</title>",
-        f"<desc>{escape(told)}; it is bound by {found.bound}.</desc>",
+        f'<title id="{name}-title">Roofline of {escape(found.name)} for {found.target}</title>',
+        f'<desc id="{name}-desc">{escape(told)}; it is bound by {found.bound}.</desc>',
         *_axis(low, high, bottom, peak * 2, x, y),
         f'<path d="{roof}" fill="none" stroke="currentColor" stroke-width="2"/>',
         _text(x(high) - 4, y(peak) - 6, f"{peak / 1e12:g} Tflop/s", "end"),
@@ -62,7 +67,7 @@ def draw(found: Roofline) -> str:
 
 def _point(x: float, y: float, name: str, *, left: bool) -> list[str]:
     label = _text(x + (10 if left else -10), y + 18, name, "start" if left else "end")
-    return [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="#3f7fd9"/>', label]
+    return [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{USED}"/>', label]
 
 
 def _axis(low: float, high: float, bottom: float, top: float, x: Scale, y: Scale) -> list[str]:

@@ -17,8 +17,8 @@ def opened(source: Any, op: str) -> tuple[Any, str | None]:
     """A source, the contents of the file if it names one, and its StableHLO text if it is a program.
 
     Args:
-        source: a lowered kernel, a lowered or exported JAX function or its StableHLO text, or a Mosaic module: MLIR
-            text, bytecode, the path of a file with either, or a module object.
+        source: a lowered kernel, a lowered or exported JAX function or its StableHLO in any form, or a Mosaic module:
+            MLIR text, bytecode, the path of a file with either, or a module object.
         op: who asks.
 
     Raises:

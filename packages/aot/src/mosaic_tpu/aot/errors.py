@@ -117,7 +117,7 @@ class DMAAlignmentError(CompileError):
 class VmemError(CompileError):
     """The kernel's blocks and scratch do not fit into VMEM at all."""
 
-    default_hint = "smaller blocks, fewer buffers, or less scratch"
+    default_hint = "no vmem_limit_bytes is enough: take smaller blocks, fewer buffers, or less scratch"
 
 
 class ScopedVmemError(VmemError):

@@ -236,7 +236,7 @@ def function_attributes(
     return attributes
 
 
-def emit_windows(builder: Builder, signature: Signature, module: ir.Block) -> list[ir.Attribute]:
+def emit_windows(builder: Builder, signature: Signature, module: ir.Block, unused_zero: bool) -> list[ir.Attribute]:
     """One window dictionary an input and output, and the ``transform_N`` functions they name."""
     windows: list[ir.Attribute] = []
     operands = (*signature.with_role(Role.INPUT), *signature.with_role(Role.OUTPUT))
@@ -246,7 +246,7 @@ def emit_windows(builder: Builder, signature: Signature, module: ir.Block) -> li
             signature.array_shapes[argument.name] = argument.array_shape
             windows.append(ir.DictAttr.get({}, builder.types.context))
             continue
-        windows.append(_emit_window(builder, signature, argument, f"transform_{number}", module))
+        windows.append(_emit_window(builder, signature, argument, f"transform_{number}", module, unused_zero))
     return windows
 
 
@@ -324,12 +324,12 @@ def _trim(index_map: Callable[..., Sequence[Any]], grid_rank: int) -> Callable[.
 
 
 def _emit_window(
-    builder: Builder, signature: Signature, argument: Argument, symbol: str, module: ir.Block
+    builder: Builder, signature: Signature, argument: Argument, symbol: str, module: ir.Block, unused_zero: bool
 ) -> ir.Attribute:
     assert isinstance(argument.spec, Ref) and signature.grid is not None
     types, window, block = builder.types, argument.spec.window or Window(), argument.info.shape
     index_map = _index_map(builder, argument, len(signature.grid))
-    indices = _emit_transform(builder, signature, argument, index_map, symbol, module)
+    indices = _emit_transform(builder, signature, argument, index_map, symbol, module, unused_zero)
     constant_zero = all(isinstance(i, int) and i == 0 for i in indices)
     shape = _array_shape(builder, signature, argument, index_map, indices)
     signature.array_shapes[argument.name] = shape
@@ -406,6 +406,7 @@ def _emit_transform(
     index_map: Callable[..., Sequence[Any]],
     symbol: str,
     module: ir.Block,
+    unused_zero: bool,
 ) -> Sequence[Any]:
     """Emit ``transform_N`` and return what the index map returned, ints and values."""
     types = builder.types
@@ -435,7 +436,8 @@ def _emit_transform(
                 hint="return one index a dimension",
             )
         results = [_index_result(builder, argument, r, i32) for r in returned]
-        builder._constant(0, i32)
+        if unused_zero:
+            builder._constant(0, i32)
         builder._emit_void("func.return", [r._ir for r in results])
         del scope
     return returned

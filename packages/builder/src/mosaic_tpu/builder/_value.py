@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
 
 from mosaic_tpu.builder._compat import IrValue, ir
+from mosaic_tpu.builder._frames import user_frame
+from mosaic_tpu.builder._names import refuse_name
+from mosaic_tpu.builder._spelling import foreign, hint_for
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.enums import MemorySpace
-from mosaic_tpu.builder.errors import ConcreteValueError, KindError
+from mosaic_tpu.builder.errors import ConcreteValueError, ForeignCallError, KindError
 from mosaic_tpu.builder.views import RefIndexer, RefView
 
 if TYPE_CHECKING:
@@ -18,6 +24,18 @@ if TYPE_CHECKING:
 
 type Number = bool | int | float
 type Operand = Value | Number
+
+_COMPARISONS: Final[Mapping[str, str]] = {
+    "less": "__gt__", "less_equal": "__ge__", "greater": "__lt__", "greater_equal": "__le__",
+    "equal": "__eq__", "not_equal": "__ne__",
+}  # fmt: skip
+#: What NumPy's scalars and arrays call for an operator with a value at its right.
+_REFLECTED: Final[Mapping[str, str]] = {
+    "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "matmul": "__rmatmul__",
+    "divide": "__rtruediv__", "floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__",
+    "bitwise_and": "__rand__", "bitwise_or": "__ror__", "bitwise_xor": "__rxor__",
+    "left_shift": "__rlshift__", "right_shift": "__rrshift__", **_COMPARISONS,
+}  # fmt: skip
 
 
 class Value:
@@ -158,7 +176,21 @@ class Value:
         return self._scope.owner.pallas.mul(other, self)
 
     def __matmul__(self, other: Value) -> Value:
-        return self._scope.owner.pallas.dot(self, other)
+        return self._product(self, other)
+
+    def __rmatmul__(self, other: object) -> Value:
+        return self._product(other, self)
+
+    def _product(self, x: Any, y: Any) -> Value:
+        for operand in (x, y):
+            if not isinstance(operand, Value):
+                raise KindError(
+                    f"one side of @ is of type {type(operand).__name__}, and no value of this kernel",
+                    op="dot",
+                    operands=[str(self._info)],
+                    hint="x * 2.0 scales; matrices are loaded from refs",
+                )
+        return self._scope.owner.pallas.dot(x, y)
 
     def __truediv__(self, other: Operand) -> Value:
         return self._scope.owner.pallas.true_divide(self, other)
@@ -322,7 +354,34 @@ class Value:
 
     # --- what a traced value cannot be ---------------------------------------------------------------------------
 
-    __array_ufunc__ = None  # numpy's scalars and arrays leave the arithmetic to us
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy's scalars leave the arithmetic to us, and no function of NumPy sees a value."""
+        name = str(getattr(ufunc, "__name__", "a ufunc"))
+        if method != "__call__" or options or name not in _REFLECTED or len(inputs) != 2 or inputs[1] is not self:
+            self._foreign(name)
+        other = inputs[0]
+        if name in _COMPARISONS and type(other) is np.ndarray and not other.ndim:
+            other = other[()]  # NumPy makes an array of a scalar that it compares
+        return getattr(self, _REFLECTED[name])(other)
+
+    def __array_function__(self, function: Any, types: object, args: object, options: object) -> NoReturn:
+        self._foreign(str(getattr(function, "__name__", "a function")))
+
+    def _foreign(self, name: str) -> NoReturn:
+        """A function of NumPy was called, by the kernel or by one of JAX that the kernel called."""
+        called = foreign(user_frame(sys._getframe(2)))
+        written = f"np.{name}" if called is None else called[0]
+        raise ForeignCallError(
+            "no value of a kernel is an array",
+            op=written,
+            operands=[str(self._info)],
+            hint=hint_for(written.rpartition(".")[2]),
+        )
+
+    if not TYPE_CHECKING:  # a checker sees what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse_name(self, None, name)
 
     def _refuse(self, what: str, hint: str) -> NoReturn:
         raise ConcreteValueError(
@@ -359,14 +418,14 @@ class Value:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if isinstance(other, Value | int | float):
+        if isinstance(other, Value | int | float | np.generic):
             self._refuse("==", "x.eq(y) compares elements: with b.pallas.when(x.eq(y)): …")
         return NotImplemented
 
     def __ne__(self, other: object) -> bool:
         if self is other:
             return False
-        if isinstance(other, Value | int | float):
+        if isinstance(other, Value | int | float | np.generic):
             self._refuse("!=", "x.ne(y) compares elements: with b.pallas.when(x.ne(y)): …")
         return NotImplemented
 

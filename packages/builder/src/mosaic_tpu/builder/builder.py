@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mosaic_tpu.builder import _declare
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import MODULE_HAS_NAME, IrOperation, ir, open_ir
 from mosaic_tpu.builder._core import NO_BLOCK, Scope
 from mosaic_tpu.builder._declare import Signature
+from mosaic_tpu.builder._names import refuse_name
 from mosaic_tpu.builder._registry import op
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
@@ -108,6 +109,11 @@ class Builder(
         ...
     """
 
+    if not TYPE_CHECKING:  # a checker sees what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse_name(self, "a builder", name)
+
     def __init__(self, name: str, *, locations: bool = True) -> None:
         self._start()
         if not self._flag(locations, "Builder", "locations"):
@@ -183,6 +189,7 @@ class Builder(
         core_type: CoreType | str | None = CoreType.TC,
         no_inline: bool = False,
         window_params: bool | None = None,
+        unused_zero: bool = True,
     ) -> Args:
         """Create the kernel's function and return its arguments by name.
 
@@ -196,6 +203,8 @@ class Builder(
             core_type: which core runs the kernel; ``None`` leaves the attribute out.
             no_inline: add the ``no_inline`` attribute.
             window_params: add ``window_params`` and the ``transform_N`` functions; by default when there is a grid.
+            unused_zero: end those functions with the constant that Pallas makes in each and nothing takes; canonical
+                text has none.
 
         Raises:
             ArgumentSpecError: a spec is malformed or out of order, or the program ids do not match the grid.
@@ -223,7 +232,7 @@ class Builder(
         core = None if core_type is None else self._member(CoreType, core_type, "declare_args")
         entry = self._create_function(self.name, infos, self._result_infos, {}, self.module.body)
         try:
-            windows = _declare.emit_windows(self, signature, self.module.body) if with_windows else None
+            windows = _declare.emit_windows(self, signature, self.module.body, unused_zero) if with_windows else None
         except BaseException:  # an index map may raise anything; the builder is then as it was
             for created in list(self.module.body.operations):
                 created.operation.erase()

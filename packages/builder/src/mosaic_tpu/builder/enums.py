@@ -60,7 +60,7 @@ class MemorySpace(Named):
 class DimensionSemantics(Named):
     """How the steps of one grid dimension may be ordered and split over cores.
 
-    The seed's ``sequential`` does not exist in the dialect: ``arbitrary`` is the sequential one.
+    The dialect has no ``sequential``: ``arbitrary`` is that.
     """
 
     PARALLEL = "parallel"
@@ -70,7 +70,7 @@ class DimensionSemantics(Named):
 
     @classmethod
     def of(cls, value: object) -> Self:
-        """The member; the seed's ``sequential`` is refused by name."""
+        """The member; ``sequential`` is refused by name."""
         if value == "sequential":
             raise AttributeValueError(
                 "the dialect has no 'sequential'", op=cls.__name__, hint="use 'arbitrary': its steps run in order"

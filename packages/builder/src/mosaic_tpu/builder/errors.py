@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from mosaic_tpu.builder._frames import internal, user_line
 from mosaic_tpu.builder._frames import internal_folder as internal_folder
-from mosaic_tpu.builder._frames import user_line
+from mosaic_tpu.builder._spelling import foreign, hint_for
 
 
 class MosaicError(Exception):
@@ -148,6 +149,18 @@ class UnknownArgumentError(MosaicError, AttributeError, KeyError):
     default_hint = "use a name given to declare_args"
 
 
+class UnknownNameError(MosaicError, AttributeError):
+    """A value or a builder has nothing by this name: an array of JAX may have."""
+
+    default_hint = "docs/cheat-sheet.md has what stands here for jnp, lax, pl and pltpu"
+
+
+class ForeignCallError(MosaicError, TypeError):
+    """A function of JAX or NumPy was called in a kernel, which neither of them traces."""
+
+    default_hint = "docs/cheat-sheet.md has what stands here for jnp, lax, pl and pltpu"
+
+
 class WindowError(MosaicError, ValueError):
     """A window's block shape, index map or pipeline mode does not fit its ref or the grid."""
 
@@ -176,3 +189,32 @@ class ModuleFormatError(MosaicError, ValueError):
     """Bytes or text handed in are not a Mosaic module this jaxlib can read."""
 
     default_hint = "give the decoded body of a tpu_custom_call, or MLIR text"
+
+
+def explain_foreign(error: Exception) -> None:
+    """Say of what a kernel's function raised, if JAX or NumPy refused to be called there, what to write instead.
+
+    For packages that call such functions; an error that is not theirs stays.
+
+    Raises:
+        ForeignCallError: a function of JAX or NumPy raised the error.
+
+    Example:
+        >>> explain_foreign(ValueError("no line of a kernel"))
+    """
+    last, at = None, None if isinstance(error, MosaicError) else error.__traceback__
+    while at is not None:
+        if not internal(at.tb_frame.f_code.co_filename):
+            last = at
+        at = at.tb_next
+    found = None if last is None else foreign(last.tb_frame, last.tb_lasti)
+    if last is None or found is None or found[1] != "jax":  # NumPy may be called, and tells us where a value is given
+        return
+    name = found[0]
+    said = " ".join([type(error).__name__, *str(error).partition("\n")[0][:100].split()])
+    raise ForeignCallError(
+        f"JAX traces no kernel that is built here: {said}",
+        op=name,
+        location=f"{last.tb_frame.f_code.co_filename}:{last.tb_lineno}",
+        hint=hint_for(name.rpartition(".")[2]),
+    ) from error

@@ -146,7 +146,9 @@ def body_text(body: bytes | str, *, canonical: bool = False) -> str:
     with context, ir.Location.unknown():
         try:
             module = ir.Module.parse(body.encode() if isinstance(body, str) else body)
-            if "stable_mosaic.version" in module.operation.attributes:
+            # The mark stays when a module leaves that form; its function tells.
+            in_dialects = any(op.operation.name == "func.func" for op in module.body.operations)
+            if "stable_mosaic.version" in module.operation.attributes and not in_dialects:
                 PassManager.parse("builtin.module(mosaic-serde{serialize=false})").run(module.operation)
             if canonical:
                 PassManager.parse("builtin.module(canonicalize,cse,canonicalize)").run(module.operation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +13,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._errors import UsageError, unreadable
 from mosaic_tpu.cli._input import Source
 from mosaic_tpu.zoo import KernelInfo
+
+#: Bytes that are taken without being asked for.
+LARGE: Final = 4e9
+#: How often a simulation holds its arrays: as they are given, as the kernel has them, and what was written of them.
+SIMULATED: Final = 3.0
+#: The same, with a reference that computes in float64.
+WITH_REFERENCE: Final = 6.0
 
 type Array = NDArray[Any]
 
@@ -37,14 +45,14 @@ class Given:
     outputs: list[tuple[tuple[int, ...], Any]] | None = None
 
 
-def given(source: Source, files: Sequence[Path], seed: int) -> Given:
+def given(source: Source, files: Sequence[Path], seed: int, *, large: bool = True) -> Given:
     """The arrays of files, or generated ones.
 
     Of a kernel of the zoo they are a valid call. Of a module floats are normal and integers 0, since nobody knows what
     its scalars mean.
 
     Raises:
-        UsageError: a file holds no arrays.
+        UsageError: a file holds no arrays, or the arrays would take most of the memory.
         SourceError: the module does not say what it takes.
     """
     if files:
@@ -52,15 +60,53 @@ def given(source: Source, files: Sequence[Path], seed: int) -> Given:
         return Given(loaded, [_how(f"input {n}", array, "file") for n, array in enumerate(loaded)])
     rng = np.random.default_rng(seed)
     if source.chosen is not None:
-        arrays = operands_of_zoo(source.chosen.info, source.chosen.config, rng)
-        names = source.chosen.info.kernel.inputs
-        return Given(arrays, [_how(n, a, "generated") for n, a in zip(names, arrays, strict=True)])
+        kernel, config = source.chosen.info.kernel, source.chosen.config
+        room_for(kernel_bytes(kernel, config), SIMULATED, large)
+        arrays = operands_of_zoo(source.chosen.info, config, rng)
+        return Given(arrays, [_how(n, a, "generated") for n, a in zip(kernel.inputs, arrays, strict=True)])
     if source.program is not None:
         specs, outputs = _of_main(source.program), None
     else:
         specs, outputs = _of_module(source)
+    sizes = [(shape, dtype) for _, shape, dtype in specs] + (outputs or [])
+    room_for(sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in sizes), SIMULATED, large)
     made = [(name, _generated(shape, dtype, rng)) for name, shape, dtype in specs]
     return Given([array for array, _ in (m for _, m in made)], [_how(n, a, how) for n, (a, how) in made], outputs)
+
+
+def kernel_bytes(kernel: Any, config: Any) -> int:
+    """What a call of a kernel takes and gives."""
+    arrays = (*kernel.inputs_of(config), *kernel.outputs_of(config))
+    return sum(math.prod(array.shape) * array.dtype.numpy.itemsize for array in arrays)
+
+
+def room_for(size: int, times: float, large: bool) -> None:
+    """Refuse what would take much memory, before it does.
+
+    Args:
+        size: bytes of all arrays.
+        times: how often the work holds them.
+        large: go on all the same.
+
+    Raises:
+        UsageError: it would.
+    """
+    need, free = size * times, _free()
+    if not large and need > min(LARGE, LARGE if free is None else free / 2):
+        known = "" if free is None else f"; {free / 1e9:,.1f} GB are free"
+        raise UsageError(
+            f"this takes about {need / 1e9:,.1f} GB of memory{known}", "take smaller arrays, or go on with --large"
+        )
+
+
+def _free() -> int | None:
+    """Bytes of memory that may be had, where Linux says it."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return None
+    found = re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE)
+    return None if found is None else int(found[1]) * 1024
 
 
 def _how(name: str, array: Array, origin: str) -> dict[str, str]:
@@ -74,7 +120,7 @@ def _loaded(file: Path) -> list[Array]:
         read: Any = np.load(file, allow_pickle=False)
         return [read] if isinstance(read, np.ndarray) else [read[name] for name in read.files]
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror or error}", hint) from None
+        raise unreadable(file, error, hint) from None
     except Exception as error:  # whatever zipfile and numpy make of damaged bytes
         raise UsageError(f"{file} holds no arrays: {error}", hint) from None
 

@@ -10,11 +10,15 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from mosaic_tpu.cli._hints import for_shell
+
 SCHEMA: Final = "mosaic-tpu/error/1"
 #: A check failed, or an input is refused.
 FAILED: Final = 1
 #: The command was used wrongly.
 USAGE: Final = 2
+#: There was no answer in time: as `timeout` of GNU has it.
+TIMED_OUT: Final = 124
 #: A fault of ours: EX_SOFTWARE of sysexits.h.
 FAULT: Final = 70
 #: As shells have it: 128 and the number of the signal.
@@ -23,6 +27,7 @@ BROKEN_PIPE: Final = 141
 
 #: The bases of all errors of ours, by name: to ask for the classes would import them.
 _OURS: Final = (("mosaic_tpu.builder.errors", "MosaicError"), ("mosaic_tpu.sim.errors", "ModuleError"))
+_FLAG: Final = ("mosaic_tpu.aot.errors", "FlagError")
 #: What a full or broken disk answers.
 _FULL: Final = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 _PLACE: Final = re.compile(r"(.+\.\w+):(\d+)$")
@@ -40,6 +45,13 @@ class UsageError(Exception):
         self.summary = summary
         self.hint = hint
         super().__init__(summary)
+
+
+def unreadable(file: object, error: OSError, hint: str) -> UsageError:
+    """What to raise where a file cannot be read."""
+    if isinstance(error, IsADirectoryError):
+        return UsageError(f"cannot read {file}: it is a folder", "name a file in it")
+    return UsageError(f"cannot read {file}: {error.strerror or error}", hint)
 
 
 class OutputError(Exception):
@@ -88,8 +100,10 @@ def _facts(error: Exception, arguments: Sequence[str]) -> tuple[int, dict[str, A
         return USAGE, {"kind": "UsageError", "cause": error.summary, "remedy": error.hint}
     if _is_a(error, ("cyclopts.exceptions", "CycloptsError")):
         return USAGE, {"kind": "UsageError", "cause": str(error).strip(), "remedy": _help_of(arguments)}
+    if _is_a(error, _FLAG):  # it is the command that is wrong, and no kernel
+        return USAGE, _of_ours(error)
     if any(_is_a(error, base) for base in _OURS):
-        return FAILED, _of_ours(error)
+        return TIMED_OUT if isinstance(error, TimeoutError) else FAILED, _of_ours(error)
     if isinstance(error, OutputError):
         return FAILED, {"kind": "OutputError", "cause": f"standard output: {error}", "remedy": "write it elsewhere"}
     if isinstance(error, MemoryError):
@@ -117,7 +131,7 @@ def _of_ours(error: Any) -> dict[str, Any]:
         del facts["location"]  # it is the command's own line, and no kernel's
     elif line := source_line(place):
         facts["line"] = line
-    return facts | {"remedy": error.hint}
+    return facts | {"remedy": for_shell(error.hint)}
 
 
 def source_line(place: str | None) -> str:

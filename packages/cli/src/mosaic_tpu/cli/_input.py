@@ -7,18 +7,20 @@ import binascii
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
 
-from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._errors import UsageError, unreadable
 from mosaic_tpu.cli._kernels import Chosen, chosen, is_config, near
 from mosaic_tpu.zoo import KERNELS
 
 _MAGIC: Final = b"ML\xefR"
 #: A line of a text that MLIR was not told the name of.
+_UNNAMED: Final = re.compile(r'(?:error: )?"-":(\d+):\d+: (?:error: )?')
 _NAMELESS: Final = re.compile(r"(?<!\S)-:(?=\d+\b)")
 
 
@@ -53,6 +55,24 @@ class Source:
             return {name: self.placed(v) for name, v in cast("dict[str, Any]", value).items()}
         return [self.placed(v) for v in cast("list[Any]", value)] if isinstance(value, list) else value
 
+    @contextmanager
+    def named(self) -> Generator[None]:
+        """While it is read and worked on: an error of a module's text or bytes says whose they are."""
+        try:
+            yield
+        except Exception as error:
+            if self.chosen is None and hasattr(error, "location"):
+                self._place(error)
+            raise
+
+    def _place(self, error: Any) -> None:
+        """Put this module's name where MLIR, which was not told it, has ``-``."""
+        found = _UNNAMED.search(error.summary)
+        if found is not None:
+            error.summary = error.summary.replace(found[0], "", 1)
+        line = f":{found[1]}" if found is not None and isinstance(self.data, str) else ""
+        error.location = self.placed(error.location or f"{self.name}{line}")
+
     def body(self, kernel: str | int | None = None) -> str | bytes:
         """Text or bytecode of one module, read once and found to be sound.
 
@@ -63,10 +83,14 @@ class Source:
             UsageError: a program holds several kernels, or not this one.
             ModuleFormatError: there is no Mosaic module in it.
         """
-        from mosaic_tpu.sim import ir
-
         if self.chosen is not None:
             return self.data.body
+        with self.named():
+            return self._body(kernel)
+
+    def _body(self, kernel: str | int | None) -> str | bytes:
+        from mosaic_tpu.sim import ir
+
         if self.program is None:
             if kernel is not None:
                 raise UsageError(f"{self.name} is one module and no program", "leave --kernel out")
@@ -85,6 +109,16 @@ class Source:
         return calls[wanted[0]].body
 
 
+def once(names: Sequence[str]) -> None:
+    """Names that are read each for itself.
+
+    Raises:
+        UsageError: standard input is among them twice.
+    """
+    if list(names).count("-") > 1:
+        raise UsageError("standard input can be read once, and - stands twice", "name a file in place of one -")
+
+
 def source(name: str, settings: Sequence[str] | None = None) -> Source:
     """What a name stands for.
 
@@ -99,6 +133,8 @@ def source(name: str, settings: Sequence[str] | None = None) -> Source:
     if _is_file(file) and not (file.suffix == ".toml" or _is_config(file)):
         return _fixed(Source(name, _decoded(_bytes_of(file), name)), settings)
     kernel = name.partition(":")[0]
+    if kernel not in KERNELS and _is_folder(file):
+        raise unreadable(name, IsADirectoryError(), "")
     if not is_config(name) and kernel not in KERNELS:
         also = f", and the zoo has no kernel {kernel!r}" if kernel.isidentifier() else ""
         hint = near(kernel, KERNELS) if also else "name a module's file, - for standard input, or KERNEL[:PRESET]"
@@ -121,11 +157,18 @@ def _is_file(file: Path) -> bool:
         return False
 
 
+def _is_folder(file: Path) -> bool:
+    try:
+        return file.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _bytes_of(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "give a file that can be read") from None
+        raise unreadable(file, error, "give a file that can be read") from None
 
 
 def _is_config(file: Path) -> bool:
@@ -134,7 +177,11 @@ def _is_config(file: Path) -> bool:
 
 
 def _decoded(data: bytes, name: str) -> str | bytes:
-    """Bytecode as it is; the body in a custom call's backend config; all else as text."""
+    """Bytecode as it is; the body in a custom call's backend config; all else as text, a program's in any form."""
+    from mosaic_tpu.sim import ir
+
+    if isinstance(found := ir.contents(data), str):
+        return found
     if data.startswith(_MAGIC):
         return data
     if (body := _call_in(data)) is not None:

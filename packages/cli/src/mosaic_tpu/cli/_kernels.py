@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from types import NoneType
 from typing import Any, cast
 
-from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._errors import UsageError, unreadable
 from mosaic_tpu.zoo import KERNELS, KernelInfo
 
 
@@ -89,7 +90,7 @@ def _of_file(file: Path) -> tuple[str, str, dict[str, Any]]:
         text = file.read_text(encoding="utf-8")
         read = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "give an existing file") from None
+        raise unreadable(file, error, "give an existing file") from None
     except ValueError as error:  # of both parsers, and of what is no UTF-8
         raise UsageError(f"{file} is no {file.suffix[1:].upper()}: {error}", hint) from None
     fields = dict(cast("Mapping[str, Any]", read)) if isinstance(read, dict) else {}
@@ -124,24 +125,48 @@ def made(kind: type[Any], fields: Mapping[str, Any]) -> Any:
     for name in fields:
         if name not in known:
             raise UsageError(f"{kind.__name__} has no field {name!r}", near(name, known))
-    hints = typing.get_type_hints(kind)
-    values = {name: _typed(name, hints[name], value) for name, value in fields.items()}
+    values = {name: typed(kind, name, value) for name, value in fields.items()}
     missing = [n for n, f in known.items() if f.default is dataclasses.MISSING and n not in fields]
     if missing:
         raise UsageError(f"the config lacks {', '.join(missing)}", f"--set {missing[0]}=VALUE")
     return kind(**values)
 
 
-def _typed(name: str, hint: Any, value: Any) -> Any:
+def typed(kind: type[Any], name: str, value: Any) -> Any:
+    """A field's value, which is of the field's type; element types are given by name.
+
+    Raises:
+        UsageError: it is not.
+    """
     from mosaic_tpu.builder import DType, as_dtype
     from mosaic_tpu.builder.errors import DTypeError
 
-    if hint is not DType or not isinstance(value, str):
+    hint = typing.get_type_hints(kind)[name]
+    kinds = typing.get_args(hint) or (hint,)
+    if DType in kinds and isinstance(value, str):
+        try:
+            return as_dtype(value)
+        except DTypeError as error:
+            raise UsageError(f"{name} is {value!r}, which is no element type", error.hint) from None
+    allowed = {kind: words for kind, words in _kinds().items() if kind in kinds}
+    if len(allowed) < len(kinds) or type(value) in kinds or (type(value) is int and float in kinds):
         return value
-    try:
-        return as_dtype(value)
-    except DTypeError as error:
-        raise UsageError(f"{name} is {value!r}, which is no element type", error.hint) from None
+    wanted = " or ".join(words for words, _ in allowed.values())
+    example = next(iter(allowed.values()))[1]
+    raise UsageError(f"{name} is {json.dumps(value, default=str)}, and must be {wanted}", f"{name}={example}")
+
+
+def _kinds() -> dict[Any, tuple[str, str]]:
+    """What a config's field may be: as people call it, and as one types it."""
+    from mosaic_tpu.builder import DType
+
+    return {
+        int: ("an integer", "512"),
+        float: ("a number", "0.5"),
+        bool: ("true or false", "true"),
+        DType: ("the name of an element type", "bf16"),
+        NoneType: ("null", "null"),
+    }
 
 
 def plain_config(config: Any) -> dict[str, Any]:

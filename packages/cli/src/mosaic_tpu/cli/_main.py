@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: as after the command's name; the process's own if not given.
 
     Returns:
-        The exit code: 0; 1 where a check failed or an input is refused; 2 for wrong usage; 70 for a fault of ours.
+        The exit code: 0; 1 where a check failed or an input is refused; 2 for wrong usage; 124 for no answer
+        in time; 70 for a fault of ours.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare()

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._output import writable
 
 
 def _kernels(context: Any) -> list[str]:
@@ -42,9 +44,18 @@ def no_option(_: Any, value: Any) -> None:
 
 
 def _file(_: Any, tokens: Sequence[Any]) -> Path | None:
-    """The file of ``-o``; ``-`` is standard output, as where it is not given."""
+    """The file of ``-o``; ``-`` is standard output, as where it is not given.
+
+    Raises:
+        UsageError: it cannot be written: told before the work and not after it.
+    """
     no_option(_, tokens[0].value)
-    return None if tokens[0].value == "-" else Path(tokens[0].value)
+    return None if tokens[0].value == "-" else writable(Path(tokens[0].value))
+
+
+def writes(name: str | tuple[str, ...], text: str) -> Parameter:
+    """An option that names a file to write."""
+    return Parameter(name=name, help=text, metavar="FILE", allow_leading_hyphen=True, converter=_file)
 
 
 @Parameter(name="*")
@@ -72,7 +83,7 @@ type SourceName = Annotated[
     str,
     Parameter(
         name="SOURCE",
-        help="A module's file, - for standard input, KERNEL[:PRESET] of the zoo, or a config's file.",
+        help="A module's or a program's file, - for standard input, KERNEL[:PRESET] of the zoo, or a config's file.",
         completer=_sources,
         allow_leading_hyphen=True,
         validator=no_option,
@@ -91,16 +102,30 @@ type Targets = Annotated[
         negative=(),
     ),
 ]
-type Limit = Annotated[int | None, Parameter(name="--vmem-limit-bytes", help="VMEM that a kernel may use.")]
-type Output = Annotated[
-    Path | None,
-    Parameter(
-        name=("--output", "-o"), help="Write to this file.", metavar="FILE", allow_leading_hyphen=True, converter=_file
-    ),
+type Limit = Annotated[
+    int | None,
+    Parameter(name="--vmem-limit-bytes", help="VMEM that a kernel may use.", validator=Number(gte=1)),
 ]
+type Output = Annotated[Path | None, writes(("--output", "-o"), "Write to this file.")]
+type Timeout = Annotated[float, Parameter(help="Seconds for the compiler, on each target.", validator=Number(gt=0))]
+type Seed = Annotated[int, Parameter(help="Of the schedule and of generated inputs.", validator=Number(gte=0))]
+type Large = Annotated[bool, flag("Go on where the arrays take gigabytes of memory.")]
 type Which = Annotated[
     str | None, Parameter(name="--kernel", help="Which kernel of a program with several: its name or number.")
 ]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Compiler:
+    """What verbs take that ask the compiler; `vars` are arguments of `mosaic_tpu.aot.compile`."""
+
+    vmem_limit_bytes: Limit = None
+    timeout: Timeout = 300.0
+    cache: Annotated[bool, Parameter(help="Take answers from the disk, and keep them there.")] = True
+
+
+COMPILER = Compiler()
 
 
 def targets_of(given: Sequence[str] | None) -> list[str] | None:

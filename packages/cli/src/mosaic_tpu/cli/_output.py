@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._hints import answer_for_shell, hints_for_shell
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Columns of what is not a terminal: nothing is wrapped or cut, so that `grep` finds whole lines.
 _WIDE: Final = 100_000
+#: Seconds that work may take without a word.
+PATIENCE: Final = 10.0
 _LABELS: Final = (
     ("operands", "operands"), ("location", "at"), ("line", ""), ("buffer", "buffer"), ("device", "where"),
     ("step", "grid step"), ("related", "related"), ("seed", "seed"), ("target", "target"), ("remedy", "hint"),
@@ -54,21 +59,40 @@ def answer(as_json: bool, schema: str, data: Mapping[str, Any], show: Callable[[
     sys.stdout.write(re.sub(r"[ ]+$", "", captured.get(), flags=re.MULTILINE))
 
 
-def answer_text(
-    as_json: bool, schema: str, data: Mapping[str, Any], text: str, styles: Sequence[tuple[str, str]]
+def deliver(
+    as_json: bool,
+    schema: str,
+    data: Mapping[str, Any],
+    content: str | bytes,
+    file: Path | None,
+    styles: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Answer a verb whose answer is a text that others read: as it is to the last blank, in colours on a terminal."""
-    if as_json:
-        print_json(schema, {**data, "text": text})
-    elif sys.stdout.isatty():
-        code(console(), text, styles)
+    """Answer a verb whose answer others read: as it is to the last blank, in colours on a terminal, or in a file.
+
+    Args:
+        as_json: for a program.
+        schema: of the answer.
+        data: what is said of the content.
+        content: what others read.
+        file: where to write it; standard output if not given.
+        styles: of a text.
+    """
+    if file is not None:
+        size = write(content, file)
+        said = {**data, "file": str(file), "bytes": size}
+        answer(as_json, schema, said, lambda out: out.print(f"{size:,} bytes in {file}", soft_wrap=True))
+    elif as_json:
+        shown = {"text": content} if isinstance(content, str) else {"base64": base64.b64encode(content).decode()}
+        print_json(schema, {**data, **shown})
+    elif isinstance(content, str) and styles and sys.stdout.isatty():
+        code(console(), content, styles)
     else:
-        write(text, None)
+        write(content, None)
 
 
 def print_json(schema: str, data: Mapping[str, Any]) -> None:
     """One JSON document on standard output, its schema first."""
-    document = plain({"schema": schema, **data})
+    document = answer_for_shell(plain({"schema": schema, **data}))
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -116,8 +140,13 @@ def code(out: Console, text: str, styles: Sequence[tuple[str, str]]) -> None:
     out.print(shown, soft_wrap=True)
 
 
+def report(out: Console, text: str) -> None:
+    """What a package says of a kernel, with hints for who typed the command."""
+    code(out, hints_for_shell(text), _REPORT)
+
+
 #: Colours of a report: names of errors, labels, places.
-REPORT: Final = (
+_REPORT: Final = (
     (r"(?m)^\s*\w+Error(?=:)", "bold red"),
     (r"(?m)^\s*(at|hint|remedy|related|buffer|seed|grid step|where|operands|target)(?=:)", "bold"),
     (r"(?m)^[A-Za-z]\w+(?= {2,})", "bold"),
@@ -170,27 +199,76 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def working(what: str) -> Generator[None]:
-    """Say what takes time, on standard error, as long as it does; where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield
+def working(what: str, *, shown: bool = True) -> Generator[Callable[[str], None]]:
+    """Say what takes time, on standard error.
+
+    On a terminal as long as it does; elsewhere in a plain line, where it takes long, and in one more each time that
+    it has taken twice as long.
+
+    Args:
+        what: is done.
+        shown: whether a terminal shows it; not where something else does.
+
+    Yields:
+        Call it with what is done by now.
+    """
+    if sys.stderr.isatty():
+        if not shown:
+            yield lambda _: None
+            return
+        with console(sys.stderr).status(f"{what} …") as status:
+            yield lambda now: status.update(f"{now} …")
         return
-    with console(sys.stderr).status(what):
-        yield
+    steps, done = [what], threading.Event()
+    teller = threading.Thread(target=_tell, args=(steps, done, sys.stderr), daemon=True)
+    teller.start()
+    try:
+        yield steps.append
+    finally:
+        done.set()
+        teller.join()
 
 
-def write(data: str | bytes, file: Path | None) -> None:
+def _tell(steps: list[str], done: threading.Event, out: TextIO) -> None:
+    """Of work that takes long, until it is done."""
+    passed, wait = 0.0, PATIENCE
+    while not done.wait(wait):
+        passed += wait
+        with suppress(OSError, ValueError):  # nobody reads it
+            print(f"{steps[-1]}: still at work after {passed:.0f} s", file=out, flush=True)
+        wait = passed
+
+
+def writable(file: Path) -> Path:
+    """A file that may be written, as far as can be seen before the work.
+
+    Raises:
+        UsageError: it is a folder, or in none.
+    """
+    if file.is_dir():
+        raise UsageError(f"cannot write {file}: it is a folder", "name a file in it")
+    if not file.parent.is_dir():
+        raise UsageError(
+            f"cannot write {file}: there is no folder {file.parent}", "name a file in a folder that exists"
+        )
+    return file
+
+
+def write(data: str | bytes, file: Path | None) -> int:
     """Write a result as it is, to a file or to standard output.
+
+    Returns:
+        How many bytes a file has.
 
     Raises:
         UsageError: the file cannot be written, or bytes would go to a terminal.
     """
     if file is not None:
         try:
-            file.write_bytes(data if isinstance(data, bytes) else data.encode())
+            return file.write_bytes(data if isinstance(data, bytes) else data.encode())
         except OSError as error:
             raise UsageError(f"cannot write {file}: {error.strerror}", "name a file in a folder that exists") from None
-    elif isinstance(data, str):
+    if isinstance(data, str):
         sys.stdout.write(data if data.endswith("\n") else data + "\n")
     elif sys.stdout.isatty():
         raise UsageError("bytes are not for a terminal", "write them to a file with -o FILE, or into a pipe")
@@ -198,8 +276,4 @@ def write(data: str | bytes, file: Path | None) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-
-
-def written(file: Path, data: str | bytes) -> dict[str, Any]:
-    """What an answer says of a file that was written."""
-    return {"file": str(file), "bytes": len(data if isinstance(data, bytes) else data.encode())}
+    return 0

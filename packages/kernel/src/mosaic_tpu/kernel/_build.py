@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mosaic_tpu.builder import Builder, MosaicModule, Role, SerializedModule, i32
-from mosaic_tpu.builder.errors import BuilderStateError, UnsupportedOpError
+from mosaic_tpu.builder.errors import BuilderStateError, UnsupportedOpError, explain_foreign
 from mosaic_tpu.kernel.errors import KernelDefinitionError
 
 if TYPE_CHECKING:
@@ -85,7 +85,11 @@ def check_run(name: str, run: Callable[..., Any]) -> None:
 def run_kernel(name: str, run: Callable[..., Any], cfg: object, *, verify: bool | None = True) -> MosaicModule:
     """Build the module of one config; ``verify`` as in `Builder.finish`."""
     builder = Builder(name)
-    returned = run(builder, cfg)
+    try:
+        returned = run(builder, cfg)
+    except Exception as error:
+        explain_foreign(error)
+        raise
     if returned is not None:
         raise KernelDefinitionError(
             f"run returned a {type(returned).__name__}",

@@ -25,7 +25,7 @@ from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP as DYNAMIC_FORI_
 from mosaic_tpu.builder._compat import FORWARD_COMPATIBLE_IR_VERSION as FORWARD_COMPATIBLE_IR_VERSION
 from mosaic_tpu.builder._compat import MODULE_HAS_NAME as MODULE_HAS_NAME
 from mosaic_tpu.builder._compat import PALLAS_WAITS_WITH_WAIT_DMA as PALLAS_WAITS_WITH_WAIT_DMA
-from mosaic_tpu.sim.ir import names_of, new_context
+from mosaic_tpu.sim.ir import in_stable_form, new_context
 
 MLIRError: Final = ir.MLIRError
 _VERSION: Final = "stable_mosaic.version"
@@ -43,7 +43,7 @@ def stripped(data: bytes | str, version: int | None) -> bytes:
     with context, ir.Location.unknown():
         module: Any = ir.Module.parse(data)
         attributes = module.operation.attributes
-        if "func.func" in names_of(module):
+        if not in_stable_form(module):
             if _VERSION in attributes:  # the mark stays when a module leaves the form
                 del attributes[_VERSION]
             _serialize(module.operation, version)
@@ -82,7 +82,7 @@ def rewritten(data: bytes | str, version: int | None) -> bytes:
     context = new_context()
     with context, ir.Location.unknown():
         module: Any = ir.Module.parse(data)
-        if "func.func" not in names_of(module):
+        if in_stable_form(module):
             PassManager.parse("builtin.module(mosaic-serde{serialize=false})").run(module.operation)
         if _VERSION in module.operation.attributes:
             del module.operation.attributes[_VERSION]

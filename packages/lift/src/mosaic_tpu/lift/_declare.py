@@ -47,6 +47,7 @@ def declare(w: Writer, module: ir.Module, found: Declared, shapes: Sequence[tupl
             dimension_semantics=None if default or plain else _semantics_code(found.semantics),
             core_type=core,
             window_params=Text("False") if grid is not None and found.windows is None else None,
+            unused_zero=None if found.unused_zero else Text("False"),
         ),
         op=kernel.operation,
     )

@@ -43,6 +43,11 @@ class Declared:
     overridden: dict[str, str | None]
     covered: int
 
+    @property
+    def unused_zero(self) -> bool:
+        """Whether the index maps end with a constant that nothing takes."""
+        return all(found.unused_zero for found in self.maps.values())
+
 
 def declared(module: ir.Module, functions: Sequence[ir.Function], outputs: int | None) -> Declared | None:
     """How `declare_args` writes the first function; ``None`` if it cannot."""
@@ -144,7 +149,7 @@ def _read_windows(
         if entry.revisit is not None and entry.mode is None:
             return False
         found.maps[number] = mapped
-    return True
+    return len({mapped.unused_zero for mapped in found.maps.values()}) < 2
 
 
 def _overridden(kernel: ir.Function, found: Declared) -> dict[str, str | None]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -50,8 +52,8 @@ def lift(source: Any, *, style: Style = "ops", kernel: str | int | None = None) 
 
     Args:
         source: MLIR text or bytecode in either form, the path of a file with it or of a compiler's dump
-            (``--xla_mosaic_dump_to``), a lowered kernel, StableHLO text, or a lowered or exported JAX function with
-            kernels in it.
+            (``--xla_mosaic_dump_to``), a lowered kernel, or a program with kernels in it: StableHLO as text, bytecode
+            or a portable artifact, a file of `jax.export`, a lowered or exported JAX function.
         style: ``"ops"``, one helper of the builder for each op, or ``"idioms"``, where ops that an idiom of `b.pallas`
             emits are written as it, and all others as in ``"ops"``.
         kernel: which kernel of a program, by its name or number, where there are several.
@@ -120,7 +122,20 @@ def lifted(found: Given, style: Style = "ops") -> Lifted:
 
 
 def _written(found: Given, choices: Choices, context: Any) -> Written:
-    return write(found, choices, Registered(context))
+    with _uncollected():
+        return write(found, choices, Registered(context))
+
+
+@contextlib.contextmanager
+def _uncollected() -> Generator[None]:
+    """Python's collector looks again and again through all of a process while ops are made: longer than that takes."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _blamed(found: Given, written: Written, bytes_: bytes) -> tuple[ir.Operation | None, BaseException | None]:

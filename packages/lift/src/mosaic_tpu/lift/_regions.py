@@ -34,9 +34,11 @@ class RegionRule:
 
 def _ends(op: ir.Operation, *terminators: str) -> bool:
     """Whether an op has regions that end in these terminators, without attributes."""
-    if len(op.regions) != len(terminators):
-        return False
-    for region, name in zip(op.regions, terminators, strict=True):
+    return len(op.regions) == len(terminators) and _end_in(op.regions, *terminators)
+
+
+def _end_in(regions: Sequence[ir.Block], *terminators: str) -> bool:
+    for region, name in zip(regions, terminators, strict=True):
         if not region.operations or not all(known(a.type) for a in region.arguments):
             return False
         last = region.terminator
@@ -122,18 +124,28 @@ def _for(w: Writer, op: ir.Operation) -> None:
 
 
 def _is_if(op: ir.Operation) -> bool:
-    return _plain(op) and _ends(op, "scf.yield", "scf.yield") and not any(r.arguments for r in op.regions)
+    return _plain(op) and (_has_no_else(op) or _ends(op, "scf.yield", "scf.yield")) and not _takes_arguments(op)
+
+
+def _has_no_else(op: ir.Operation) -> bool:
+    """Whether there is no else branch, not even an empty one."""
+    return len(op.regions) == 2 and not op.regions[1].operations and _end_in(op.regions[:1], "scf.yield")
+
+
+def _takes_arguments(op: ir.Operation) -> bool:
+    return any(region.arguments for region in op.regions)
 
 
 def _if(w: Writer, op: ir.Operation) -> None:
     then, otherwise = op.regions
     condition = w.use(op.operands[0])
-    if not op.results and len(otherwise.operations) == 1:
+    if not op.results and len(otherwise.operations) <= 1:
         spare = w.names.take("branch")
         w.release(op)
-        with w.opened(Call("b.if_", condition), spare=spare, op=op):
+        no_else = None if otherwise.operations else Text("False")
+        with w.opened(Call("b.if_", condition, empty_else=no_else), spare=spare, op=op):
             _body(w, then, "")
-        w.helped.append(otherwise.terminator)
+        w.helped += otherwise.operations
         w.names.free(spare)
         return
     types = Items("[", [type_code(r.type) for r in op.results], "]") if op.results else None
@@ -195,7 +207,7 @@ def _scope(w: Writer, op: ir.Operation) -> None:
 def _is_switch(op: ir.Operation) -> bool:
     cases = op.attributes.integers("cases")
     plain = set(op.attributes.raw) == {"cases"} and len(op.regions) == len(cases) + 1
-    return plain and not any(r.arguments for r in op.regions) and _ends(op, *["scf.yield"] * len(op.regions))
+    return plain and not _takes_arguments(op) and _ends(op, *["scf.yield"] * len(op.regions))
 
 
 def _switch(w: Writer, op: ir.Operation) -> None:

@@ -45,8 +45,8 @@ def given(source: Any, kernel: str | int | None = None) -> Given:
     """Read a source.
 
     Args:
-        source: a lowered kernel, a lowered or exported JAX function or its StableHLO text, or a Mosaic module: MLIR
-            text, bytecode, the path of a file with either, or a module object.
+        source: a lowered kernel, a lowered or exported JAX function or its StableHLO in any form, or a Mosaic module:
+            MLIR text, bytecode, the path of a file with either, or a module object.
         kernel: which kernel of a program, by its name or number.
 
     Raises:

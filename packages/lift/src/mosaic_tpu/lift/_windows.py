@@ -74,12 +74,14 @@ class IndexMap:
         operations: those before the constants that `declare_args` makes of the ints that are returned.
         returned: ints as texts, and values.
         ids: how many program ids there are.
+        unused_zero: whether it ends with a constant that nothing takes, as Pallas's do; canonical text has none.
     """
 
     arguments: tuple[ir.Value, ...]
     operations: list[ir.Operation]
     returned: list[str | ir.Value]
     ids: int
+    unused_zero: bool
 
     @property
     def is_zero(self) -> bool:
@@ -93,17 +95,19 @@ class IndexMap:
 
 
 def index_map(function: ir.Function, types: Sequence[ir.Type], ids: int, rank: int) -> IndexMap | None:
-    """A transform as `declare_args` would emit it: ops, constants of ints, a constant that nobody uses, the return."""
+    """A transform as `declare_args` would emit it: ops, constants of ints, maybe an unused one, the return."""
     operation = function.operation
     if set(operation.attributes.raw) != {"function_type", "sym_name"}:
         return None
     if [a.type for a in function.arguments] != list(types):
         return None
     *ops, last = function.body.operations
-    if last.name != "func.return" or last.attributes.raw or len(last.operands) != rank or not ops:
+    if last.name != "func.return" or last.attributes.raw or len(last.operands) != rank:
         return None
-    dead = ops.pop()
-    if scalar(dead) != "0" or dead.results[0].users or any(o.type.text != "i32" for o in (*last.operands, dead.result)):
+    if any(o.type.text != "i32" for o in last.operands):
+        return None
+    unused_zero = bool(ops) and scalar(ops[-1]) == "0" and not ops[-1].result.users
+    if unused_zero and ops.pop().result.type.text != "i32":
         return None
     returned: list[str | ir.Value] = []
     for value in reversed(last.operands):
@@ -112,7 +116,7 @@ def index_map(function: ir.Function, types: Sequence[ir.Type], ids: int, rank: i
         if literal is not None:
             ops.pop()
         returned.append(value if literal is None else literal)
-    return IndexMap(function.arguments, ops, returned[::-1], ids)
+    return IndexMap(function.arguments, ops, returned[::-1], ids, unused_zero)
 
 
 def window_code(

@@ -385,12 +385,19 @@ class Writer:
 
     @contextmanager
     def function(
-        self, name: str, arguments: Sequence[ir.Value], bases: Sequence[str], op: ir.Operation
+        self,
+        name: str,
+        arguments: Sequence[ir.Value],
+        bases: Sequence[str],
+        op: ir.Operation,
+        decorator: Node | None = None,
     ) -> Generator[None]:
         """A function in the kernel; its body is written inside of this one's."""
         self._functions.append([])
         names = [self.name(v, base) if v.users else "_" for v, base in zip(arguments, bases, strict=True)]
         self._space()
+        if decorator is not None:
+            self.line("@", decorator, op=op)
         unused = iter(range(1, len(names) + 1))
         shown = [f"_{next(unused)}" if n == "_" and names.count("_") > 1 else n for n in names]
         self.line("def ", Call(name, *map(Text, shown)), ":", op)

@@ -18,7 +18,7 @@ from mosaic_tpu.sim._memory import Array
 from mosaic_tpu.sim._module import Module
 from mosaic_tpu.sim._options import Options, Timing
 from mosaic_tpu.sim._order import compare_orders
-from mosaic_tpu.sim._read import module_of, program_text, read
+from mosaic_tpu.sim._read import contents, module_of, program_text, read
 from mosaic_tpu.sim._report import Report, merged
 from mosaic_tpu.sim.errors import InputError, UndefinedResultError
 
@@ -111,6 +111,7 @@ def simulate(
     _check(engine, compare_fills)
     if engine == "xla":
         _check_for_xla(compare_fills, options)
+    source = contents(source)
     if (text := program_text(source)) is not None:
         if outputs is not None:
             raise InputError("a program says itself what its outputs are", op="simulate", hint="leave outputs out")

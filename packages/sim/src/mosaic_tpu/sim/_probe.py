@@ -31,26 +31,26 @@ import importlib.util, os, signal, sys
 spec = importlib.util.spec_from_file_location("compat", sys.argv[1])
 compat = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(compat)
-from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 answers = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)
 
 def said(data, debug):
-    context = compat.new_context()
-    for dialect in (stablehlo, chlo, sdy):
-        dialect.register_dialect(context)
+    context = compat.program_context()
     try:
         with context, compat.open_ir.Location.unknown():
-            module = compat.open_ir.Module.parse(data, context=context)
+            module = compat.parsed(data, context)
             compat.deserialize(module)
             module.operation.verify()
             compat.generic_text(module)
+            if compat.may_be_program(data):
+                compat.debug_text(module)
             if debug:
-                compat.debug_text(debug, context)
+                compat.debug_text(compat.open_ir.Module.parse(debug, context=context))
     except Exception as error:
         return str(error).strip() or "unknown format"
     return ""
 
+compat.program_context()
 answers.write(b"ready\\n")
 answers.flush()
 while sizes := sys.stdin.buffer.read(16):

@@ -21,7 +21,7 @@ import ml_dtypes
 import numpy as np
 
 from mosaic_tpu.sim import _stablehlo, _types
-from mosaic_tpu.sim._read import LoweredText, digest, first_elsewhere, has_high_escapes, program_text
+from mosaic_tpu.sim._read import LoweredText, contents, digest, first_elsewhere, has_high_escapes, program_text
 from mosaic_tpu.sim._stablehlo import open_ir
 from mosaic_tpu.sim.errors import InputError, ModuleFormatError, UnsupportedOpError
 
@@ -86,7 +86,8 @@ def calls_of(source: Any) -> list[KernelCall]:
     """Every kernel of a program, in the order of the text, after private functions that hold one have been inlined.
 
     Args:
-        source: StableHLO text, a `jax.stages.Lowered`, or a `jax.export.Exported`.
+        source: StableHLO as text, bytecode or a portable artifact, a file with it or of `jax.export`, a
+            `jax.stages.Lowered`, or a `jax.export.Exported`.
 
     Raises:
         ModuleFormatError: it is no StableHLO, or holds no kernel.
@@ -101,7 +102,8 @@ def run_program(
     """Run a program on the CPU.
 
     Args:
-        source: StableHLO text, a `jax.stages.Lowered`, or a `jax.export.Exported`.
+        source: StableHLO as text, bytecode or a portable artifact, a file with it or of `jax.export`, a
+            `jax.stages.Lowered`, or a `jax.export.Exported`.
         arrays: what its ``main`` takes, in order.
         run: runs one kernel on its operands, which it must not write to.
 
@@ -129,6 +131,7 @@ def run_program(
 
 
 def _text_of(source: Any) -> str:
+    source = contents(source)
     text = source if isinstance(source, str) else program_text(source)
     if text is None:
         raise ModuleFormatError(
@@ -147,12 +150,13 @@ def _read(text: str) -> Any:
         raise ModuleFormatError(f"MLIR cannot read the program: {_first_line(error)}", hint=_HINT) from None
     main = _main(module)
     if not any(True for _ in _kernels(module)):
-        raise ModuleFormatError(f"the program holds no {_TARGET}", hint="lower it with lowering_platforms=('tpu',)")
+        raise ModuleFormatError(f"the program holds no {_TARGET}", hint=_FOR_TPUS)
     _inline_kernels(module, main)
     return module
 
 
 _HINT: Final = "give StableHLO text, as jax.jit(f).trace(…).lower(lowering_platforms=('tpu',)).as_text() returns"
+_FOR_TPUS: Final = "lower it with lowering_platforms=('tpu',), or export it with platforms=('tpu',)"
 
 
 def _functions(module: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from mosaic_tpu.sim import _compat, _probe
+from mosaic_tpu.sim import _binary, _compat, _probe
 from mosaic_tpu.sim._module import Call, Module
 from mosaic_tpu.sim._parse import parse
 from mosaic_tpu.sim._types import unescaped
@@ -24,7 +24,12 @@ _SUFFIXES: Final = (".mlir", ".mlirbc")
 _STABLEHLO: Final = re.compile(r"(?<![@%#!$.\w])stablehlo\.[a-z]")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*')
-_MAGIC: Final = b"ML\xefR"
+_MODULE: Final = "Mosaic module"
+_PROGRAM: Final = "StableHLO program"
+_GIVE: Final = {
+    _MODULE: "the decoded body of a tpu_custom_call",
+    _PROGRAM: "exported.mlir_module_serialized, the file of exported.serialize()",
+}
 _TRUSTED: Final[set[bytes]] = set()
 #: Modules of programs, so that a program that runs again reads nothing.
 _MODULES: Final[dict[bytes, Module]] = {}
@@ -36,7 +41,8 @@ def read(source: Any, debug_locations: bytes | None = None) -> Module:
 
     Args:
         source: MLIR text or bytecode in either form, the path of a file with it, an ``ir.Module``, a lowered kernel
-            (anything with ``body``), a `Module`, or StableHLO text or a lowered JAX function with one kernel in it.
+            (anything with ``body``), a `Module`, or a program with one kernel in it: StableHLO as text, bytecode or a
+            portable artifact, a file of `jax.export`, or a lowered JAX function.
         debug_locations: bytecode of the locations that JAX 0.12 moves out of a body.
 
     Returns:
@@ -87,11 +93,14 @@ def _hint(source: Any) -> str:
 
 
 def contents(source: Any) -> Any:
-    """A source as it is, and of the name of a file, what is in it: text, or bytecode.
+    """A source as it is; of the name of a file, what is in it: text, or bytecode; and of a program's bytes, its text.
 
     Raises:
-        ModuleFormatError: the file cannot be read, or holds neither; the text has half a character in it.
+        ModuleFormatError: the file cannot be read, or holds nothing of the kind; a program is damaged; the text has
+            half a character in it.
     """
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _program_or_bytes(bytes(cast("bytes", source)))
     if isinstance(source, str) and (wrong := _LONE_SURROGATE.search(source)) is not None:
         raise ModuleFormatError(f"the text holds {wrong[0]!r}, which is no character", op="read")
     if not isinstance(source, os.PathLike) and not (isinstance(source, str) and _is_name(source)):
@@ -102,10 +111,26 @@ def contents(source: Any) -> Any:
     except (OSError, ValueError) as error:  # a zero in its name is a ValueError
         why = error.strerror if isinstance(error, OSError) else error
         raise ModuleFormatError(f"cannot read {path}: {why}", op="read", hint="give an existing file") from None
+    found = _program_or_bytes(data)
     try:
-        return data if data.startswith(_MAGIC) else data.decode()
+        return found.decode() if isinstance(found, bytes) and not found.startswith(_binary.MAGIC) else found
     except UnicodeDecodeError:
         raise ModuleFormatError(f"{path} is neither MLIR text nor bytecode", op="read") from None
+
+
+def _program_or_bytes(data: bytes) -> bytes | ProgramText:
+    """The text of StableHLO in a binary form; other bytes as they are."""
+    artifact = _binary.artifact_of(data)
+    code = data if artifact is None else artifact
+    if not (code.startswith(_binary.MAGIC) and _compat.may_be_program(code)):
+        return data
+    first_elsewhere(code, kind=_PROGRAM)
+    try:
+        text = ProgramText(_binary.text_of(code))
+    except (_compat.open_ir.MLIRError, ValueError) as error:
+        raise _refused(error, _PROGRAM) from None
+    is_program = _compat.is_portable(code) or _holds_stablehlo(text)
+    return text if is_program else data
 
 
 def _is_name(text: str) -> bool:
@@ -118,7 +143,13 @@ def _is_name(text: str) -> bool:
         return False
 
 
-class LoweredText(str):
+class ProgramText(str):
+    """The text of what is known to be a program."""
+
+    __slots__ = ()
+
+
+class LoweredText(ProgramText):
     """The text of a program that JAX lowered in this process: the bodies in it need no look from outside."""
 
     __slots__ = ()
@@ -127,8 +158,7 @@ class LoweredText(str):
 def program_text(source: Any) -> str | None:
     """The text of a lowered JAX function, of a `jax.stages.Lowered` or a `jax.export.Exported`; else nothing."""
     if isinstance(source, str):
-        maybe = _STABLEHLO.search(source) is not None
-        return source if maybe and _STABLEHLO.search(_QUOTED.sub("", source)) else None
+        return source if isinstance(source, ProgramText) or _holds_stablehlo(source) else None
     if isinstance(source, Module) or hasattr(source, "body"):
         return None
     lowered, exported = getattr(source, "as_text", None), getattr(source, "mlir_module", None)
@@ -139,8 +169,12 @@ def program_text(source: Any) -> str | None:
     return LoweredText(text) if callable(lowered) else text
 
 
+def _holds_stablehlo(text: str) -> bool:
+    return _STABLEHLO.search(text) is not None and _STABLEHLO.search(_QUOTED.sub("", text)) is not None
+
+
 def _read_bytes(data: bytes, debug_locations: bytes | None) -> Module:
-    if not data.startswith(_MAGIC):
+    if not data.startswith(_binary.MAGIC):
         try:
             return read(data.decode())
         except UnicodeDecodeError:
@@ -155,7 +189,7 @@ def _read_trusted(data: bytes, debug_locations: bytes | None) -> Module:
     return _read_bytes(data, debug_locations)
 
 
-def first_elsewhere(data: bytes, debug_locations: bytes | None = None) -> None:
+def first_elsewhere(data: bytes, debug_locations: bytes | None = None, kind: str = _MODULE) -> None:
     """Read in a process of its own, once: MLIR may hang on a damaged module, or take the process with it."""
     key = digest(data, debug_locations)
     if key in _TRUSTED:
@@ -177,7 +211,7 @@ def first_elsewhere(data: bytes, debug_locations: bytes | None = None) -> None:
     except _probe.CrashedError:
         raise ModuleFormatError("MLIR's parser crashed on this module: it is damaged", op="read") from None
     if said:
-        raise _refused(said)
+        raise _refused(said, kind)
     _TRUSTED.add(key)
 
 
@@ -241,20 +275,19 @@ def _parsed(data: str | bytes, debug_locations: bytes | None) -> Module:
         return _read_module(module, debug_locations)
 
 
-def _refused(error: Exception | str) -> ModuleFormatError:
+def _refused(error: Exception | str, kind: str = _MODULE) -> ModuleFormatError:
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     detail = next((line.strip() for line in lines if "error:" in line), lines[0] if lines else "unknown format")
     return ModuleFormatError(
-        f"not a Mosaic module this jaxlib can read: {detail}",
+        f"not a {kind} this jaxlib can read: {detail}",
         op="read",
-        hint="give the decoded body of a tpu_custom_call, or text; a newer jaxlib may read newer versions",
+        hint=f"give {_GIVE[kind]}, or text; a newer jaxlib may read newer versions",
     )
 
 
 def _read_module(module: Any, debug_locations: bytes | None = None) -> Module:
     try:
-        if "stable_mosaic.version" in module.operation.attributes:
-            _compat.deserialize(module)
+        _compat.deserialize(module)
         if not module.operation.verify():
             raise ModuleFormatError("the module does not verify", op="read")
         text = _compat.generic_text(module)
@@ -279,7 +312,7 @@ def _read_module(module: Any, debug_locations: bytes | None = None) -> Module:
 
 def _locations(data: bytes, context: Any) -> tuple[list[str] | None, dict[str, str] | None]:
     """The locations that left a body, in order, and what they abbreviate."""
-    text = _compat.debug_text(data, context)
+    text = _compat.debug_text(_compat.open_ir.Module.parse(data, context=context))
     aliases = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", text, re.MULTILINE))
     listed = re.search(r"tpu\.locs = \[([^\]]*)\]", text)
     if listed is None:

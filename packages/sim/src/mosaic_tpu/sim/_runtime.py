@@ -8,17 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
-import scipy.special
 
 from mosaic_tpu.sim._memory import Array
 
 if TYPE_CHECKING:
     from mosaic_tpu.sim._core import Core
 
-erf = scipy.special.erf
-erfc = scipy.special.erfc
 #: What a float type can hold, of NumPy's types and ours.
 finfo: Any = ml_dtypes.finfo
+
+
+def erf(x: Array) -> Array:
+    """Of each element. SciPy, half of what it takes to import the simulator, is imported where it is used."""
+    from scipy import special
+
+    return special.erf(x)
+
+
+def erfc(x: Array) -> Array:
+    """What `erf` lacks to 1, precise where that is little."""
+    from scipy import special
+
+    return special.erfc(x)
 
 
 def divide(a: int, b: int) -> int:

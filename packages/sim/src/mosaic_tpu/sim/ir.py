@@ -10,7 +10,7 @@
 (['func.func', 'func.return'], (8, 128))
 """
 
-from mosaic_tpu.sim._compat import names_of as names_of
+from mosaic_tpu.sim._compat import in_stable_form as in_stable_form
 from mosaic_tpu.sim._compat import new_context as new_context
 from mosaic_tpu.sim._effects import base_of as base_of
 from mosaic_tpu.sim._layout import Argument as Argument
@@ -50,9 +50,9 @@ __all__ = [
     "bits_of",
     "calls_of",
     "contents",
+    "in_stable_form",
     "layout",
     "module_of",
-    "names_of",
     "new_context",
     "program_text",
     "read",

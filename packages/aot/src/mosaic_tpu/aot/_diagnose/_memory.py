@@ -45,15 +45,28 @@ def _one_allocation(raw: str) -> Cause | None:
 
 def _scoped(raw: str) -> Cause | None:
     """More than the limit that the kernel was compiled with."""
-    found = re.search(rf"Scoped allocation with size {_SIZE} and limit {_SIZE}", raw)
+    found = used_and_limit(raw)
     if not found:
         return None
-    used, limit = _bytes(found[1], found[2]), _bytes(found[3], found[4])
+    used, limit = found
     space, error = _SPACES.get(_first(r"memory space (\w+)", raw), ("VMEM", VmemError))
+    # What the compiler has counted so far: more may come on top, see `mosaic_tpu.aot._remedy`.
+    summary = f"the kernel needs {size(used)} of {space} or more, and its limit is {size(limit)}"
     if error is VmemError:
-        more = f"give vmem_limit_bytes={_round_up(used)} or more, or take smaller blocks"
-        return Cause(ScopedVmemError, f"the kernel needs {size(used)} of {space}, and its limit is {size(limit)}", more)
-    return Cause(error, f"the kernel needs {size(used)} of {space}, and its limit is {size(limit)}")
+        more = f"give vmem_limit_bytes={limit_above(used)} or more, or take smaller blocks"
+        return Cause(ScopedVmemError, summary, more)
+    return Cause(error, summary)
+
+
+def used_and_limit(raw: str) -> tuple[int, int] | None:
+    """Bytes that the compiler has counted, to hundredths of a MiB, and the limit; ``None`` of another refusal."""
+    found = re.search(rf"Scoped allocation with size {_SIZE} and limit {_SIZE}", raw)
+    return (_bytes(found[1], found[2]), _bytes(found[3], found[4])) if found else None
+
+
+def limit_above(used: int) -> int:
+    """In whole MiB, and above what the compiler has rounded to hundredths of one."""
+    return -(-(used + (1 << 14)) // (1 << 20)) * (1 << 20)
 
 
 def _whole(raw: str) -> Cause | None:
@@ -89,8 +102,3 @@ def _first(pattern: str, text: str) -> str:
 
 def _bytes(number: str, unit: str) -> int:
     return round(float(number) * _UNITS[unit])
-
-
-def _round_up(size: int) -> int:
-    """To whole MiB, and above what the compiler has rounded to hundredths of one."""
-    return -(-(size + (1 << 14)) // (1 << 20)) * (1 << 20)

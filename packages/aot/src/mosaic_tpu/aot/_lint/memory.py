@@ -36,7 +36,7 @@ def vmem_limit(subject: Subject, generation: Generation) -> Iterator[Issue]:
             None,
             f"windows and scratch take {size(need.total)} of VMEM, of {size(limit)}: spilled registers and large "
             "intermediate values come on top",
-            f"set vmem_limit_bytes above {need.total}" if limit < generation.vmem_bytes else "take smaller blocks",
+            _raised(generation) if limit < generation.vmem_bytes else "take smaller blocks",
             "warning",
         )
         return
@@ -49,10 +49,18 @@ def vmem_limit(subject: Subject, generation: Generation) -> Iterator[Issue]:
         f"windows and scratch take {size(need.total)} of VMEM, {given} is {size(limit)}; "
         f"{largest.name} takes most: {size(largest.bytes)} in {largest.buffers} "
         f"buffer{'s' if largest.buffers > 1 else ''}",
-        f"set vmem_limit_bytes to {need.total} or more"
+        _raised(generation)
         if need.total <= generation.vmem_bytes
-        else "take smaller blocks or less scratch",
+        else f"take smaller blocks or less scratch: {generation.name} has {size(generation.vmem_bytes)}",
         "error" if certain > limit else "warning",
+    )
+
+
+def _raised(generation: Generation) -> str:
+    """All that there is: what the compiler adds to windows and scratch is not known without it."""
+    return (
+        f"set vmem_limit_bytes to {generation.vmem_bytes}, all that {generation.name} has: what the compiler adds is "
+        "known to it alone; compile() says how much less is enough"
     )
 
 

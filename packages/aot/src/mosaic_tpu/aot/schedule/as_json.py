@@ -52,5 +52,6 @@ def _block(block: Block) -> dict[str, object]:
         "matmuls": dict(block.matmuls),
         "mxu_cycles": block.mxu_cycles,
         "waits": block.waits,
+        "lines": [{"line": line, "instructions": count} for line, count in block.lines.items()],
         "children": [_block(child) for child in block.children],
     }

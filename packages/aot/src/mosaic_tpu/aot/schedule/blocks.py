@@ -50,6 +50,8 @@ class Block:
         matmuls: vmatmul in its own bundles, by element type.
         mxu_cycles: cycles that its own vmatmul keep the MXUs busy, in one run, spread evenly.
         waits: waits for a copy in its own bundles.
+        lines: instructions in its own bundles by the line of the source they come from, ``"kernel.py:12"``, the most
+            first; those that the compiler adds come from none.
         children: the blocks in it, by address.
     """
 
@@ -67,6 +69,7 @@ class Block:
     matmuls: Mapping[str, int] = field(default_factory=dict[str, int])
     mxu_cycles: float = 0.0
     waits: int = 0
+    lines: Mapping[str, int] = field(default_factory=dict[str, int])
     children: tuple[Block, ...] = ()
 
     @property
@@ -234,8 +237,9 @@ def with_work(
     matmuls: Mapping[int, Mapping[str, int]],
     cycles: Mapping[str, float],
     waits: Mapping[int, int],
+    lines: Mapping[int, Mapping[str, int]],
 ) -> Block:
-    """The tree with the slots and matmuls of each block's own bundles.
+    """The tree with the slots, matmuls and lines of each block's own bundles.
 
     Args:
         block: the tree.
@@ -243,16 +247,24 @@ def with_work(
         matmuls: vmatmul by element type, by address.
         cycles: that one vmatmul of an element type takes of all MXUs.
         waits: waits for a copy, by address.
+        lines: instructions by line, by address.
     """
-    counts: dict[str, int] = {}
-    for address in block.addresses:
-        for dtype, count in matmuls.get(address, {}).items():
-            counts[dtype] = counts.get(dtype, 0) + count
+    counts = _summed(matmuls, block)
     return replace(
         block,
         slots=utilization.over(block.addresses),
         matmuls=counts,
         mxu_cycles=sum(count * cycles[dtype] for dtype, count in counts.items()),
         waits=sum(waits.get(address, 0) for address in block.addresses),
-        children=tuple(with_work(child, utilization, matmuls, cycles, waits) for child in block.children),
+        lines=dict(sorted(_summed(lines, block).items(), key=lambda line: -line[1])),
+        children=tuple(with_work(child, utilization, matmuls, cycles, waits, lines) for child in block.children),
     )
+
+
+def _summed(counts: Mapping[int, Mapping[str, int]], block: Block) -> dict[str, int]:
+    """Counts of a block's own bundles."""
+    total: dict[str, int] = {}
+    for address in block.addresses:
+        for what, count in counts.get(address, {}).items():
+            total[what] = total.get(what, 0) + count
+    return total

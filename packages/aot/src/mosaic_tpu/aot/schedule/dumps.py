@@ -22,6 +22,7 @@ _WANTED: Final = {
 _PROGRAM: Final = ("TLP", "<")
 _OURS: Final = 'custom_call_target="tpu_custom_call"'
 _ANALYSIS: Final = "schedule-analysis_final_bundles"
+_CALL: Final = r'%{} = [^\n]*?"body":"([\w+/=]*)"'
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Dumps:
         utilization: ``…-final_hlo-static-per-bundle-utilization.txt``: slots that each bundle uses.
         allocations: ``…-pre-finalize-registers-and-allocations.txt``: allocations, and the bounds of loops.
         profile: ``…_static_llo_profile.textproto``: the compiler's estimate; empty where it made none.
+        body: of the custom call, in base64: what tells the kernel, since XLA names its op as it likes.
     """
 
     hlo_op: str
@@ -41,6 +43,7 @@ class Dumps:
     utilization: str = field(repr=False)
     allocations: str = field(repr=False)
     profile: str = field(default="", repr=False)
+    body: str = field(default="", repr=False)
 
 
 def find_dumps(folder: Path) -> dict[str, Dumps]:
@@ -73,7 +76,8 @@ def _dumps(op: str, files: dict[str, Path], profiles: dict[str, Path]) -> Dumps:
         raise DumpError(f"{op} has no dump {', '.join(missing)}", op="find_dumps")
     texts = {name: _read(files[what]) for what, name in _WANTED.items()}
     profile = next((path for name, path in profiles.items() if re.match(re.escape(op) + "_TPU", name)), None)
-    return Dumps(op, **texts, profile=_read(profile) if profile else "")
+    call = re.search(_CALL.format(re.escape(op)), _read(files[_ANALYSIS]))
+    return Dumps(op, **texts, profile=_read(profile) if profile else "", body=call[1] if call else "")
 
 
 def _read(path: Path) -> str:

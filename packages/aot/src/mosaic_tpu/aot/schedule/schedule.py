@@ -11,6 +11,7 @@ from mosaic_tpu.aot.schedule.blocks import Block, read_blocks, with_runs, with_w
 from mosaic_tpu.aot.schedule.bundles import Bundle, read_bundles, stripped
 from mosaic_tpu.aot.schedule.dmas import DMA, count_waits, read_dmas, read_placed, read_windows
 from mosaic_tpu.aot.schedule.estimate import Estimate, read_estimate
+from mosaic_tpu.aot.schedule.lines import count_lines
 from mosaic_tpu.aot.schedule.machine import VREG_BYTES, machine
 from mosaic_tpu.aot.schedule.mxu import Matmuls, count_matmuls, cycles_of_all, sum_matmuls
 from mosaic_tpu.aot.schedule.slots import FILL, SPILL, SlotUse, Utilization, read_utilization
@@ -157,7 +158,8 @@ def read_schedule(dumps: Dumps, target: Target) -> Schedule:
     grids = {address: window.grid for address, window in read_windows(bundles).items()}
     tree = with_runs(read_blocks(bundles, regions, machine(generation)), grids)
     waits = count_waits(bundles)
-    kernel = with_work(tree, utilization, counts, cycles_of_all([m.dtype for m in matmuls], generation), waits)
+    cycles = cycles_of_all([m.dtype for m in matmuls], generation)
+    kernel = with_work(tree, utilization, counts, cycles, waits, count_lines(bundles))
     return Schedule(
         op=dumps.hlo_op,
         target=target,

@@ -22,9 +22,9 @@ _ROW: Final = 38
 _GAP: Final = 8
 _BAND: Final = 18
 _COLUMNS: Final = 402  # Of two pixels each; a loop of more bundles is averaged.
-# Mid tones, legible on a light and on a dark page; all else is the text's colour.
-_USED: Final = "#3d7fd9"
-_MOVED: Final = "#d9822b"
+#: Mid tones, three to one on a light and on a dark page, as WCAG 1.4.11 asks; all else is the text's colour.
+USED: Final = "#3d7fd9"
+MOVED: Final = "#c2660c"
 _PART_OF: Final = {"VLOAD": FILL, "VSTORE": SPILL}
 _TICKS: Final = 8
 _LABEL_PIXELS: Final = 6.2
@@ -58,19 +58,31 @@ def _head(schedule: Schedule, loop: Block, height: int) -> str:
     title = f"{schedule.op} on {schedule.target}: slots of the {_count(loop)} bundles of {loop.name}"
     shares = ", ".join(f"{slot.kind} {_share(schedule, loop, slot.kind, slot.capacity):.0%}" for slot in schedule.slots)
     label = escape(title)
-    name = re.sub(r"\W+", "-", f"{schedule.op}-{schedule.target}-{loop.start}")  # Several may stand on a page.
+    name = _name(schedule)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" '
         f'aria-labelledby="{name}-title {name}-desc" font-family="system-ui, sans-serif" font-size="12" '
         f'fill="currentColor">\n'
         f'<title id="{name}-title">{label}</title>\n'
         f'<desc id="{name}-desc">{escape(f"Share of its slots that the loop uses, by kind: {shares}.")}</desc>\n'
+        f'<pattern id="{_moved(schedule)}" width="4" height="4" patternUnits="userSpaceOnUse">'
+        f'<rect width="4" height="4" fill="{MOVED}"/><path d="M0 4L4 0" stroke="currentColor"/></pattern>\n'
         f'<text x="{_LEFT}" y="18" font-size="14" font-weight="600">{label}</text>\n'
-        f'<rect x="{_LEFT}" y="27" width="10" height="10" fill="{_USED}"/>'
+        f'<rect x="{_LEFT}" y="27" width="10" height="10" fill="{USED}"/>'
         f'<text x="{_LEFT + 15}" y="36">used</text>\n'
-        f'<rect x="{_LEFT + 60}" y="27" width="10" height="10" fill="{_MOVED}"/>'
+        f'<rect x="{_LEFT + 60}" y="27" width="10" height="10" fill="url(#{_moved(schedule)})"/>'
         f'<text x="{_LEFT + 75}" y="36">of these, fills and spills</text>'
     )
+
+
+def _name(schedule: Schedule) -> str:
+    """What its ids start with: several drawings may stand on a page."""
+    return re.sub(r"\W+", "-", f"{schedule.op}-{schedule.target}-{schedule.hot_loop.start}")
+
+
+def _moved(schedule: Schedule) -> str:
+    """The id of the hatching of fills and spills, which no colour alone tells from the slots around them."""
+    return f"{_name(schedule)}-moved"
 
 
 def _bands(schedule: Schedule, loop: Block, blocks: Sequence[Block]) -> Iterator[str]:
@@ -82,7 +94,7 @@ def _bands(schedule: Schedule, loop: Block, blocks: Sequence[Block]) -> Iterator
         yield (
             f"<g><title>{escape(f'{name}: {_count(block)} bundles')}</title>"
             f'<rect x="{left:.1f}" y="{y}" width="{max(right - left, 1):.1f}" height="{_BAND}" rx="3" '
-            f'fill="{_USED if hot else "currentColor"}" fill-opacity="{0.35 if hot else 0.15}"/>'
+            f'fill="{USED if hot else "currentColor"}" fill-opacity="{0.35 if hot else 0.15}"/>'
         )
         beside = [_x(loop, b.start) for b in blocks if b.start >= block.stop and _level(loop, b) == level]
         wide = len(name) * _LABEL_PIXELS + 8
@@ -112,7 +124,7 @@ def _hot_shade(schedule: Schedule, loop: Block, top: int, bottom: int) -> Iterat
         left, right = _x(loop, first), _x(loop, last)
         yield (
             f'<rect x="{left:.1f}" y="{top - 4}" width="{max(right - left, 1):.1f}" height="{bottom - top}" '
-            f'fill="{_USED}" fill-opacity="0.08"/>'
+            f'fill="{USED}" fill-opacity="0.08"/>'
         )
 
 
@@ -121,9 +133,9 @@ def _row(schedule: Schedule, loop: Block, kind: str, capacity: int, top: int) ->
     share = _share(schedule, loop, kind, capacity)
     yield f'<text x="{_LEFT - 8}" y="{base - 14}" text-anchor="end">{escape(kind)}</text>'
     yield f'<text x="{_LEFT - 8}" y="{base - 1}" text-anchor="end" font-size="10" opacity="0.7">of {capacity}</text>'
-    yield f'<path d="{_area(schedule, loop, kind, capacity, base)}" fill="{_USED}"/>'
+    yield f'<path d="{_area(schedule, loop, kind, capacity, base)}" fill="{USED}"/>'
     if part := _PART_OF.get(kind):
-        yield f'<path d="{_area(schedule, loop, part, capacity, base)}" fill="{_MOVED}"/>'
+        yield f'<path d="{_area(schedule, loop, part, capacity, base)}" fill="url(#{_moved(schedule)})"/>'
     right = _WIDTH - _RIGHT
     yield f'<path d="M{_LEFT} {base}H{right}" stroke="currentColor" stroke-opacity="0.4" fill="none"/>'
     yield f'<path d="M{_LEFT} {top}H{right}" stroke="currentColor" stroke-opacity="0.15" fill="none"/>'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mosaic_tpu.aot._text import size
@@ -23,12 +24,15 @@ _WINDOW: Final = re.compile(
 )
 _BUFFERS: Final = re.compile(r"has (\d+) buffering levels")
 _BAR: Final = 24
+#: Lines of the source that a report names.
+_LINES: Final = 5
 _PART_OF: Final = (FILL, SPILL)
 
 
 def report(schedule: Schedule) -> str:
     """The report, in lines of at most 110 columns or so."""
-    parts = (_summary(schedule), _blocks(schedule), _slots(schedule), _memory(schedule), _copies(schedule))
+    sections = (_summary, _blocks, _slots, _lines, _memory, _copies)
+    parts = [section(schedule) for section in sections]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
@@ -127,6 +131,13 @@ def _slots(schedule: Schedule) -> list[str]:
         bar = "█" * filled + "░" * (_BAR - filled)
         lines.append(f"  {slot.kind:<13}{bar} {share:>5.0%}  {used:>6,} of {there:>6,}")
     return lines
+
+
+def _lines(schedule: Schedule) -> list[str]:
+    hot = schedule.hot
+    shown = [f"  {Path(place).name:<36}{count:>8,}" for place, count in list(hot.lines.items())[:_LINES]]
+    more = [f"  and {_count(len(hot.lines) - _LINES, 'line')} more"] if len(hot.lines) > _LINES else []
+    return [f"lines of the hot block, {hot.name}, and instructions from them", *shown, *more] if shown else []
 
 
 def _memory(schedule: Schedule) -> list[str]:

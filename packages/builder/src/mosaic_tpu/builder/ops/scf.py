@@ -122,8 +122,12 @@ class ScfOps(Core):
         return used
 
     @op("scf.if", "scf.yield", source="k.openIf(cond)", traits=("region",))
-    def if_(self, condition: Value) -> If:
+    def if_(self, condition: Value, *, empty_else: bool = True) -> If:
         """Run the with block when ``condition`` holds; the else branch is empty.
+
+        Args:
+            condition: an ``i1`` scalar.
+            empty_else: whether there is an else branch at all. Pallas makes one; canonical text has none.
 
         Example:
             >>> with b.if_(b.lift(1) < 2):
@@ -131,8 +135,9 @@ class ScfOps(Core):
         """
         created = self._emit_many("scf.if", [], [self._condition(condition, "scf.if")], None, 2)
         then = Region(self._self(), created.regions[0].blocks.append(), [], [], "scf.yield")
-        with Region(self._self(), created.regions[1].blocks.append(), [], [], "scf.yield"):
-            pass
+        if empty_else:
+            with Region(self._self(), created.regions[1].blocks.append(), [], [], "scf.yield"):
+                pass
         return If(self._self(), created, then)
 
     @op("scf.if", "scf.yield", source="k.openIfElse(cond, types)", traits=("region",))

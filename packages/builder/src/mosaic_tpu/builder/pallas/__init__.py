@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NoReturn
+
+from mosaic_tpu.builder._names import refuse_name
 from mosaic_tpu.builder.pallas.arrangement import ArrangementIdioms
 from mosaic_tpu.builder.pallas.averages import AverageIdioms
 from mosaic_tpu.builder.pallas.bits import BitIdioms
@@ -35,6 +38,11 @@ class Pallas(
     Operands of two element types are promoted as jnp promotes them. No value is weakly typed: of integers ``x * 2.5``
     is f32 and stays that beside bf16, where JAX goes back to bf16.
     """
+
+    if not TYPE_CHECKING:  # a checker sees what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse_name(self, "b.pallas", name)
 
 
 __all__ = ["AsyncCopy", "Key", "Pallas"]

@@ -84,7 +84,9 @@ class Idioms:
                         KindError, "a ref is not a value", op=op, operands=operands, hint="load it first: ref[...]"
                     )
             elif not isinstance(operand, bool | int | float | np.generic):  # pyright: ignore[reportUnnecessaryIsInstance]
-                found = f"{operand!r} is a {type(operand).__name__}: neither a value of this kernel nor a number"
+                shown = " ".join(repr(operand).split())
+                shown = f"{shown[:60]}…" if len(shown) > 60 else shown
+                found = f"{shown} is a {type(operand).__name__}: neither a value of this kernel nor a number"
                 self._b.fail(KindError, found, op=op, hint="arrays enter a kernel as refs")
 
     def _value(self, x: Value, op: str) -> Value:

@@ -1,18 +1,30 @@
-"""Loops as JAX hands them to Pallas: what the body carries unchanged is no carry, and its constant comes first.
+"""Loops as JAX hands them to Pallas: what the body carries unchanged is no carry.
+
+Its constant comes before all others if the body reads it; and one more, where it is used after the loop.
 
 A body is built in a block of its own, before the loop exists, since only then it is known which carries the loop has.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mosaic_tpu.builder import dtypes as dt
-from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP, IrBlock, IrOperation, ir, open_ir
+from mosaic_tpu.builder._compat import (
+    DROPS_UNREAD_NUMBERS,
+    DYNAMIC_FORI_IS_ONE_LOOP,
+    IrBlock,
+    IrOperation,
+    IrValue,
+    ir,
+    open_ir,
+)
 from mosaic_tpu.builder._core import Branch, Scope
+from mosaic_tpu.builder._frames import user_frame
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.errors import DTypeError
@@ -22,8 +34,57 @@ if TYPE_CHECKING:
 
 #: The body of a loop: of the counter and the carry to the next carry.
 type Body = Callable[[Value, list[Value]], Sequence[Value]]
-#: Makes the value of a carry's start, a constant as a rule.
+#: Makes the value of a carry's start.
 type Start = Callable[[], Value]
+
+
+@dataclass(frozen=True)
+class Number:
+    """The start of a carry that is a number, which JAX has as a literal: a constant is made for each use of it."""
+
+    make: Start
+    info: TypeInfo
+
+    def __call__(self) -> Value:
+        return self.make()
+
+
+class Late(Value):
+    """A number that a loop leaves as it came: each call of the kernel that uses it has a constant of its own."""
+
+    __slots__ = ("_call", "_made", "number")
+
+    def __init__(self, number: Number, scope: Scope) -> None:
+        self.number, self._info, self._scope = number, number.info, scope
+        self._made: Value | None = None
+        self._call: tuple[int, int] | None = None
+
+    def is_live(self, b: Builder) -> bool:
+        """Whether it may be used where the builder is."""
+        return self._scope.live is b
+
+    @property
+    def _ir(self) -> IrValue:
+        frame = user_frame(sys._getframe(1))
+        call = id(frame), frame.f_lasti
+        made = self._made
+        if made is None or made._scope.live is None or (call != self._call and next(iter(made._ir.uses), None)):
+            self._made = made = self.number()
+        self._call = call
+        return made._ir
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A carry that the body leaves as it is, and that is none of the loop's.
+
+    Attributes:
+        inside: what the body reads; nothing where it does not.
+        after: what it is after the loop.
+    """
+
+    inside: Value | None
+    after: Value
 
 
 @dataclass
@@ -46,6 +107,32 @@ class Built:
         """Of each carry, whether it is yielded as it came; ``leading`` arguments come before the carries."""
         arguments = list(self.block.arguments)[leading:]
         return [y.ir == a for y, a in zip(self.yields, arguments, strict=True)]
+
+    def kept(
+        self, b: Builder, leading: int, same: Sequence[bool], starts: Sequence[Start], *, all_made: bool = False
+    ) -> list[Kept | None]:
+        """Of each carry that stays as it is, what it is, in the loop and after it; the constants it takes are made.
+
+        Args:
+            b: the builder.
+            leading: how many arguments come before the carries.
+            same: of each carry, whether it stays.
+            starts: of each carry, what makes its start.
+            all_made: whether the constants are too that the body does not read.
+        """
+        found: list[Kept | None] = []
+        for n, (stays, start) in enumerate(zip(same, starts, strict=True)):
+            if not stays:
+                found.append(None)
+            elif isinstance(start, Number):
+                argument = self.block.arguments[leading + n]
+                others = self.yields[:n] + self.yields[n + 1 :]
+                read = next(iter(argument.uses), None) is not None or any(y.ir == argument for y in others)
+                found.append(Kept(start() if read or all_made else None, Late(start, b._scope)))
+            else:
+                value = start()
+                found.append(Kept(value, value))
+        return found
 
 
 @contextmanager
@@ -110,20 +197,20 @@ def is_used(built: Built, argument: int) -> bool:
     return next(iter(value.uses), None) is not None or any(y.ir == value for y in built.yields)
 
 
-#: Of each carry, its value before the loop where the body leaves it as it is; and where it does not.
-type Split = tuple[list[Value | None], list[Value | None]]
+#: Of each carry, what it is where the body leaves it as it is; and its value before the loop where it does not.
+type Split = tuple[list[Kept | None], list[Value | None]]
 
 
 def settle(b: Builder, built: Built, starts: Sequence[Start]) -> Split:
     """Make the constants of the carries that are none, then of the others: (unchanged, carried), a list each."""
     same = built.forwards(1)
-    unchanged = [start() if s else None for s, start in zip(same, starts, strict=True)]
+    unchanged = built.kept(b, 1, same, starts)
     return unchanged, [None if s else start() for s, start in zip(same, starts, strict=True)]
 
 
 def together(split: Split) -> list[Value]:
     """Every carry, in order."""
-    found = [c if u is None else u for u, c in zip(*split, strict=True)]
+    found = [c if u is None else u.after for u, c in zip(*split, strict=True)]
     return [v for v in found if v is not None]
 
 
@@ -151,31 +238,32 @@ def _end(b: Builder, block: IrBlock, name: str, values: Sequence[Value], like: I
 
 
 def _results(
-    b: Builder, created: IrOperation, unchanged: Sequence[Value | None], infos: Sequence[TypeInfo]
+    b: Builder, created: IrOperation, unchanged: Sequence[Kept | None], infos: Sequence[TypeInfo]
 ) -> list[Value]:
     results = iter([Value(r, i, b._scope) for r, i in zip(created.results, infos, strict=True)])
-    return [next(results) if u is None else u for u in unchanged]
+    return [next(results) if u is None else u.after for u in unchanged]
 
 
-def _bind(block: IrBlock, leading: int, values: Sequence[Value | None]) -> None:
+def _bind(block: IrBlock, leading: int, kept: Sequence[Kept | None]) -> None:
     """Put values in the place of arguments, which go."""
-    for number, value in reversed(list(enumerate(values))):
+    for number, value in reversed(list(enumerate(kept))):
         if value is not None:
-            block.arguments[leading + number].replace_all_uses_with(value._ir)
+            if value.inside is not None:
+                block.arguments[leading + number].replace_all_uses_with(value.inside._ir)
             block.erase_argument(leading + number)
 
 
 def inline(b: Builder, built: Built, index: Value, split: Split) -> list[Value]:
     """Emit the body here, once."""
     unchanged, carried = split
-    inputs = [index, *(c if u is None else u for u, c in zip(unchanged, carried, strict=True))]
+    inputs = [index, *(c if u is None else u.after for u, c in zip(unchanged, carried, strict=True))]
     results: list[Value] = []
     for y in built.yields:
         argument = next((n for n, a in enumerate(built.block.arguments) if a == y.ir), None)
         found = y if argument is None else inputs[argument]
         assert found is not None
         results.append(Value(found._ir, found._info, b._scope))
-    _bind(built.block, 0, inputs)
+    _bind(built.block, 0, [None if value is None else Kept(value, value) for value in inputs])
     anchor = list(b._scope.block.operations)[-1]
     for operation in list(built.block.operations):
         operation.operation.move_after(anchor)
@@ -212,7 +300,7 @@ def dynamic_loop(
     loop = Branch(b._scope)
     built = build(b, infos, body, loop)
     same = built.forwards(1)
-    unchanged = [start() if s else None for s, start in zip(same, starts, strict=True)]
+    unchanged = built.kept(b, 1, same, starts, all_made=not DROPS_UNREAD_NUMBERS)
     low, high = lower(), upper()
     carried = [None if s else start() for s, start in zip(same, starts, strict=True)]
     settled()
@@ -249,7 +337,7 @@ def while_loop(
     b._incomplete -= 1
     built, tested = Built(owner, block, list(infos), yields), Built(test_owner, test, list(infos), [go_on])
     same = [s and not is_used(tested, n) for n, s in enumerate(built.forwards(0))]
-    unchanged = [start() if s else None for s, start in zip(same, starts, strict=True)]
+    unchanged = built.kept(b, 0, same, starts, all_made=not DROPS_UNREAD_NUMBERS)
     kept = [start() for s, start in zip(same, starts, strict=True) if not s]
     kept_infos = [v._info for v in kept]
     created = b._emit_many("scf.while", kept_infos, [v._ir for v in kept], None, 2)

@@ -239,9 +239,16 @@ class ControlIdioms(Idioms):
         """What makes the start of each carry, when its turn has come, and the types."""
         b = self._b
         b._sequence(init, "carry")
-        b._use_all([v for v in init if isinstance(v, Value)], "carry")
+        # What is made when it is used is not made to look at it.
+        made = [v for v in init if isinstance(v, Value) and not (isinstance(v, _loops.Late) and v.is_live(b))]
+        b._use_all(made, "carry")
         infos = [v._info if isinstance(v, Value) else b.types.scalar(self._own_dtype(v)) for v in init]
-        return [lambda v=v: self._own(v) for v in init], infos
+        return [self._start_of(v, i) for v, i in zip(init, infos, strict=True)], infos
+
+    def _start_of(self, start: Operand, info: TypeInfo) -> _loops.Start:
+        if isinstance(start, _loops.Late):
+            return start.number
+        return (lambda: start) if isinstance(start, Value) else _loops.Number(lambda: self._own(start), info)
 
     def _own_dtype(self, number: Number) -> DType:
         if isinstance(number, np.generic):

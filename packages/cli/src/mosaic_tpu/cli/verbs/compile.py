@@ -4,16 +4,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from mosaic_tpu.cli._errors import UsageError, source_line
+from mosaic_tpu.cli._errors import FAILED, TIMED_OUT, UsageError, source_line
 from mosaic_tpu.cli._input import Source, source
 from mosaic_tpu.cli._kernels import value_of
-from mosaic_tpu.cli._options import COMMON, Common, Limit, Settings, SourceName, Targets, targets_of
-from mosaic_tpu.cli._output import REPORT, answer, code, table, verdict, working
+from mosaic_tpu.cli._options import (
+    COMMON,
+    COMPILER,
+    Common,
+    Compiler,
+    Settings,
+    SourceName,
+    Targets,
+    targets_of,
+)
+from mosaic_tpu.cli._output import answer, report, table, verdict, working
 
 if TYPE_CHECKING:
     from mosaic_tpu.aot import Compilation
 
 COMPILE: Final = "mosaic-tpu/compile/1"
+_WORDS: Final = {
+    "accepted": "accepted", "refused": "REFUSED: {}", "timed-out": "TIMED OUT", "no-answer": "NO ANSWER: {}",
+}  # fmt: skip
 
 
 def compile_(
@@ -21,12 +33,10 @@ def compile_(
     /,
     *,
     targets: Targets = None,
-    vmem_limit_bytes: Limit = None,
     flags: Annotated[
         list[str] | None, Parameter(name="--flag", negative=(), metavar="NAME=VALUE", help="A flag of libtpu.")
     ] = None,
-    timeout: Annotated[float, Parameter(help="Seconds for each target.")] = 300.0,
-    cache: Annotated[bool, Parameter(help="Take answers from the disk, and keep them there.")] = True,
+    compiler: Compiler = COMPILER,
     settings: Settings = None,
     common: Common = COMMON,
 ) -> int:
@@ -34,40 +44,55 @@ def compile_(
 
     For all generations if no target is given.
 
-    Exit code 1 if one of them refuses it.
+    Exit code 1 if one of them refuses it, 124 if the compiler was too slow.
     """
     from mosaic_tpu import aot
+    from mosaic_tpu.aot.errors import FlagError
 
+    given = flags_of(flags)
     found = source(name, settings)
     wanted = targets_of(targets) or list(aot.TARGETS)
-    with working(f"{found.name} for {', '.join(wanted)} …"):
-        results = aot.compile_all(
-            {found.name: found.data}, wanted, vmem_limit_bytes=vmem_limit_bytes, flags=flags_of(flags),
-            timeout=timeout, cache=cache, progress=False,
-        )  # fmt: skip
-    compiler = f"libtpu {results[0].compiler}"
+    with found.named(), working(f"{found.name} for {', '.join(wanted)}"):
+        results = aot.compile_all({found.name: found.data}, wanted, flags=given, progress=False, **vars(compiler))
+    for result in results:
+        if isinstance(result.error, FlagError):  # no word on the kernel
+            raise result.error
+    libtpu = f"libtpu {results[0].compiler}"
     data = {
         "source": found.name,
-        "compiler": compiler,
+        "compiler": libtpu,
         "targets": [_as_dict(result) for result in results],
     }
-    answer(common.json, COMPILE, found.placed(data), lambda out: _print(out, found, compiler, results))
-    return 0 if all(result.ok for result in results) else 1
+    answer(common.json, COMPILE, found.placed(data), lambda out: _print(out, found, libtpu, results))
+    words = {_verdict(result) for result in results}
+    return 0 if words == {"accepted"} else TIMED_OUT if words <= {"accepted", "timed-out"} else FAILED
 
 
 def flags_of(given: list[str] | None) -> dict[str, Any]:
     """Flags by name.
 
     Raises:
-        UsageError: one has no value.
+        UsageError: one has no name or no value.
     """
     flags: dict[str, Any] = {}
     for text in given or ():
         name, found, value = text.partition("=")
         if not found:
             raise UsageError(f"--flag {text} has no value", "--flag NAME=VALUE")
-        flags[name.lstrip("-")] = value_of(value)
+        name = name.lstrip("-")
+        if not name.isidentifier():
+            raise UsageError(f"--flag {text} names no flag", "--flag NAME=VALUE, with a name of libtpu's")
+        flags[name] = value_of(value)
     return flags
+
+
+def _verdict(result: "Compilation") -> str:
+    """What became of it: a refusal is what the compiler says of the kernel, and no other end."""
+    if result.error is None:
+        return "accepted"
+    if isinstance(result.error, TimeoutError):
+        return "timed-out"
+    return "no-answer" if result.error.transient else "refused"
 
 
 def _as_dict(result: "Compilation") -> dict[str, Any]:
@@ -76,6 +101,7 @@ def _as_dict(result: "Compilation") -> dict[str, Any]:
     return {
         "target": str(result.target),
         "accepted": result.ok,
+        "verdict": _verdict(result),
         "seconds": result.seconds,
         "cached": result.cached,
         "error": None if error is None else {"kind": type(error).__name__, **{n: getattr(error, n) for n in names}},
@@ -86,7 +112,7 @@ def _print(out: Any, found: Source, compiler: str, results: list["Compilation"])
     rows = [
         (
             result.target,
-            verdict(result.ok, "accepted" if result.ok else f"REFUSED: {type(result.error).__name__}"),
+            verdict(result.ok, _WORDS[_verdict(result)].format(type(result.error).__name__)),
             f"{result.seconds:.2f}",
             "disk" if result.cached else compiler,
         )
@@ -101,7 +127,7 @@ def _print(out: Any, found: Source, compiler: str, results: list["Compilation"])
             reasons.setdefault(text, []).append(str(result.target))
     for text, names in reasons.items():
         out.print()
-        code(out, f"{', '.join(names)}\n{text}", REPORT)
+        report(out, f"{', '.join(names)}\n{text}")
 
 
 def _told(found: Source, error: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._errors import UsageError, unreadable
 from mosaic_tpu.cli._options import COMMON, Common
 from mosaic_tpu.cli._output import answer, table
 
@@ -58,7 +58,7 @@ def _read(file: Path) -> tuple[Path, dict[str, Any]]:
         if report["schema"] != 1 or not all(isinstance(row, dict) for found in tables.values() for row in found):
             raise ValueError("it has another schema")
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", _MADE) from None
+        raise unreadable(file, error, _MADE) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{file} is no report of the conformance suite: {error}", _MADE) from None
     return file, report

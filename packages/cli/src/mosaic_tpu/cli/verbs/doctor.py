@@ -25,7 +25,7 @@ def doctor(
     Exit code 1 if something is broken; that there is no TPU is no fault.
     """
     users = users_environment()
-    with working("looking …"):
+    with working("looking"):
         found = checks(timeout, users)
     python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     data = {

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
 
-from mosaic_tpu.cli._input import Source, source
+from mosaic_tpu.cli._input import Source, once, source
 from mosaic_tpu.cli._options import COMMON, Common, Output, SourceName, Which, flag, no_option, number_or_name
-from mosaic_tpu.cli._output import DIFF, MLIR, PYTHON, answer, answer_text, code, table, verdict, write, written
+from mosaic_tpu.cli._output import DIFF, MLIR, PYTHON, answer, code, deliver, table, verdict
 from mosaic_tpu.cli._text import module_text
 
 SHOW: Final = "mosaic-tpu/ir-show/1"
@@ -37,12 +37,7 @@ def show(
     """Show a module as MLIR text, whatever form it has."""
     found = source(name)
     text = module_text(found, number_or_name(kernel), canonical=canonical)
-    data: dict[str, Any] = {"source": found.name, "canonical": canonical}
-    if output is not None:
-        write(text, output)
-        answer(common.json, SHOW, data | written(output, text), lambda out: out.print(f"written to {output}"))
-        return 0
-    answer_text(common.json, SHOW, data, text, MLIR)
+    deliver(common.json, SHOW, {"source": found.name, "canonical": canonical}, text, output, MLIR)
     return 0
 
 
@@ -63,6 +58,7 @@ def diff(
 
     They are compared as lifted source: its names do not shift with an op more.
     """
+    once([before, after])
     pair, which = (source(before), source(after)), number_or_name(kernel)
     text = _mlir_diff(*pair, which) if style == "mlir" else _lifted_diff(*pair, style, which)
     same = not text
@@ -114,6 +110,7 @@ def verify(
     common: Common = COMMON,
 ) -> int:
     """Check that modules can be read and hold together; exit code 1 if one does not."""
+    once(names)
     found = [_verified(name) for name in names]
     bad = [row for row in found if not row["valid"]]
 
@@ -183,10 +180,5 @@ def lift(
     found = source(name)
     # A kernel of the zoo as it was lowered, with the names of its arguments.
     text = lifted(found.data if found.chosen is not None else found.body(number_or_name(kernel)), style=style)
-    data: dict[str, Any] = {"source": found.name, "style": style}
-    if output is not None:
-        write(text, output)
-        answer(common.json, LIFT, data | written(output, text), lambda out: out.print(f"written to {output}"))
-        return 0
-    answer_text(common.json, LIFT, data, text, PYTHON)
+    deliver(common.json, LIFT, {"source": found.name, "style": style}, text, output, PYTHON)
     return 0

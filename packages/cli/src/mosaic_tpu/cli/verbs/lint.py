@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 from mosaic_tpu.cli._input import source
 from mosaic_tpu.cli._options import COMMON, Common, Limit, Settings, SourceName, Targets, flag, targets_of
-from mosaic_tpu.cli._output import REPORT, answer, code
+from mosaic_tpu.cli._output import answer, report
 
 LINT: Final = "mosaic-tpu/lint/1"
 
@@ -29,14 +29,15 @@ def lint(
     from mosaic_tpu import aot
 
     found = source(name, settings)
-    report = aot.lint(found.data, target=targets_of(targets), vmem_limit_bytes=vmem_limit_bytes)
-    need = aot.vmem_need(found.data, vmem_limit_bytes=vmem_limit_bytes) if vmem else None
-    data = {"source": found.name, **_without_schema(report.to_json())}
+    with found.named():
+        said = aot.lint(found.data, target=targets_of(targets), vmem_limit_bytes=vmem_limit_bytes)
+        need = aot.vmem_need(found.data, vmem_limit_bytes=vmem_limit_bytes) if vmem else None
+    data = {"source": found.name, **_without_schema(said.to_json())}
     if need is not None:
         data["vmem"] = _without_schema(need.to_json())
-    text = str(report) if need is None else f"{report}\n\n{need}"
-    answer(common.json, LINT, found.placed(data), lambda out: code(out, found.placed(text), REPORT))
-    return 1 if report.errors or (strict and report.warnings) else 0
+    text = str(said) if need is None else f"{said}\n\n{need}"
+    answer(common.json, LINT, found.placed(data), lambda out: report(out, found.placed(text)))
+    return 1 if said.errors or (strict and said.warnings) else 0
 
 
 def _without_schema(data: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,19 @@ from cyclopts import Parameter
 
 from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._input import source
-from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Limit, Output, Settings, SourceName, Which, target_of
-from mosaic_tpu.cli._output import answer, code, working, write, written
+from mosaic_tpu.cli._options import (
+    COMMON,
+    COMPILER,
+    GENERATIONS,
+    Common,
+    Compiler,
+    Output,
+    Settings,
+    SourceName,
+    Which,
+    target_of,
+)
+from mosaic_tpu.cli._output import deliver, print_json, working
 
 SCHEDULE: Final = "mosaic-tpu/schedule/1"
 
@@ -21,9 +32,7 @@ def schedule(
     ] = "v6e",
     form: Annotated[Literal["text", "json", "svg"], Parameter(help="Tables, plain data, or a timeline.")] = "text",
     kernel: Which = None,
-    vmem_limit_bytes: Limit = None,
-    timeout: Annotated[float, Parameter(help="Seconds for the compiler.")] = 300.0,
-    cache: Annotated[bool, Parameter(help="Take answers from the disk, and keep them there.")] = True,
+    compiler: Compiler = COMPILER,
     settings: Settings = None,
     output: Output = None,
     common: Common = COMMON,
@@ -36,29 +45,21 @@ def schedule(
 
     found = source(name, settings)
     wanted = target_of(target)
-    with working(f"{found.name} for {wanted} …"):
-        compiled = aot.compile(
-            found.data, wanted, schedule=True, vmem_limit_bytes=vmem_limit_bytes, timeout=timeout, cache=cache
-        ).raise_for_error()
+    with found.named(), working(f"{found.name} for {wanted}"):
+        compiled = aot.compile(found.data, wanted, schedule=True, **vars(compiler))
     made = _chosen(compiled, kernel, found.name)
     data: dict[str, Any] = {"source": found.name, **{k: v for k, v in made.to_json().items() if k != "schema"}}
     if common.json or form == "json":
         if output is None:
-            answer(True, SCHEDULE, data, lambda out: None)
+            print_json(SCHEDULE, data)
             return 0
         import json
 
         content = json.dumps({"schema": SCHEDULE, **data}, indent=2)
     else:
         content = made.svg() if form == "svg" else str(made)
-    if output is not None:
-        write(content, output)
-        said = {"source": found.name, "form": form} | written(output, content)
-        answer(common.json, SCHEDULE, said, lambda out: out.print(f"written to {output}"))
-    elif form == "svg":
-        write(content, None)
-    else:
-        answer(False, SCHEDULE, data, lambda out: code(out, content, ((r"(?m)^▶.*", "bold"),)))
+    styles = ((r"(?m)^▶.*", "bold"),) if form == "text" else ()
+    deliver(common.json, SCHEDULE, {"source": found.name, "form": form}, content, output, styles)
     return 0
 
 
@@ -66,12 +67,12 @@ def _chosen(compiled: Any, kernel: str | None, name: str) -> Any:
     """The schedule of the only kernel, or of the one that is named."""
     if kernel is None and len(compiled.dumps) == 1:
         return compiled.schedule
-    made = compiled.schedules
-    names = list(made)
+    names = list(compiled.dumps)
+    listed = f"--kernel takes a name or a number: {', '.join(f'{n} {known}' for n, known in enumerate(names))}"
     if kernel is None:
-        raise UsageError(f"{name} holds {len(made)} kernels", f"--kernel takes a name or a number: {', '.join(names)}")
+        raise UsageError(f"{name} holds {len(names)} kernels", listed)
     if kernel.isdecimal() and int(kernel) < len(names):
-        return made[names[int(kernel)]]
-    if kernel not in made:
-        raise UsageError(f"{name} has no kernel {kernel!r}", f"one of {', '.join(names)}")
-    return made[kernel]
+        kernel = names[int(kernel)]
+    if kernel not in names:
+        raise UsageError(f"{name} has no kernel {kernel!r}", listed)
+    return compiled.schedule_of(kernel)

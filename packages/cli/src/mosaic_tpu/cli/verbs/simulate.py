@@ -1,5 +1,6 @@
 """`mosaic-tpu simulate`: run a kernel on the CPU, and look for hazards."""
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -8,8 +9,8 @@ from cyclopts.validators import Number
 
 from mosaic_tpu.cli._errors import UsageError, source_line
 from mosaic_tpu.cli._input import Source, source
-from mosaic_tpu.cli._options import COMMON, Common, Settings, SourceName, flag
-from mosaic_tpu.cli._output import REPORT, answer, code, table, verdict, working
+from mosaic_tpu.cli._options import COMMON, Common, Large, Seed, Settings, SourceName, flag, writes
+from mosaic_tpu.cli._output import answer, report, table, verdict, working, write
 
 if TYPE_CHECKING:
     from mosaic_tpu.sim import Report
@@ -25,7 +26,7 @@ def simulate(
         list[Path] | None,
         Parameter(name=("--input", "-i"), negative=(), help="Arrays, .npy or .npz, in order; else generated ones."),
     ] = None,
-    seed: Annotated[int, Parameter(help="Of the schedule and of generated inputs.", validator=Number(gte=0))] = 0,
+    seed: Seed = 0,
     seeds: Annotated[
         int, Parameter(help="How many schedules, with seeds from --seed on.", validator=Number(gte=1))
     ] = 1,
@@ -37,9 +38,10 @@ def simulate(
     allow_unwritten: Annotated[bool, flag("Outputs may have unwritten elements.")] = False,
     cores: Annotated[int, Parameter(help="Simulated cores.", validator=Number(gte=1))] = 1,
     timeout: Annotated[float | None, Parameter(help="Seconds for each run.", validator=Number(gt=0))] = None,
+    large: Large = False,
     trace: Annotated[bool, flag("With every event, in JSON.")] = False,
     output: Annotated[
-        Path | None, Parameter(name=("--output", "-o"), help="Write the outputs of the last run to this .npz file.")
+        Path | None, writes(("--output", "-o"), "Write the outputs of the last run to this file, in NumPy's .npz.")
     ] = None,
     settings: Settings = None,
     common: Common = COMMON,
@@ -51,8 +53,11 @@ def simulate(
     from mosaic_tpu.cli._arrays import given
     from mosaic_tpu.sim import simulate as simulated
 
+    if trace and not common.json:
+        raise UsageError("--trace is part of the answer in JSON", "add --json, or leave --trace out")
     found = source(name, settings)
-    arrays = given(found, inputs or [], seed)
+    with found.named():
+        arrays = given(found, inputs or [], seed, large=large)
     partial = found.chosen is not None and bool(found.chosen.info.kernel.partial_outputs)
     options: dict[str, Any] = {
         "engine": engine, "dma": dma, "checks": checks, "shuffle": shuffle, "compare_fills": compare_fills,
@@ -61,54 +66,55 @@ def simulate(
     if arrays.outputs is not None:
         options["outputs"] = arrays.outputs
     reports: list[Report] = []
-    for number in range(seed, seed + seeds):
-        with working(f"{found.name}, seed {number} …"):
+    with found.named(), working(f"{found.name} in the simulator") as say:
+        for number in range(seed, seed + seeds):
+            say(f"{found.name} in the simulator, seed {number}")
             reports.append(simulated(found.data, *arrays.arrays, seed=number, collect=True, **options))
-    bad = [report for report in reports if report.hazards]
+    bad = [run for run in reports if run.hazards]
     if output is not None:
-        _save(output, reports[-1])
+        write(_saved(reports[-1]), output)
     data = {
         "source": found.name,
         "inputs": arrays.how,
-        "hazards": sum(len(report.hazards) for report in reports),
-        "runs": [report.as_dict(trace=trace) for report in reports],
+        "hazards": sum(len(run.hazards) for run in reports),
+        "runs": [run.as_dict(trace=trace) for run in reports],
     }
     answer(common.json, SIMULATE, found.placed(data), lambda out: _print(out, found, arrays.how, reports))
     return 1 if bad else 0
 
 
-def _save(file: Path, report: "Report") -> None:
+def _saved(run: "Report") -> bytes:
+    """Its outputs; NumPy would add an ending to the name of a file."""
     import numpy as np
 
-    try:
-        np.savez(file, *report.outputs)
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}", "name a file in a folder that exists") from None
+    content = io.BytesIO()
+    np.savez(content, *run.outputs)
+    return content.getvalue()
 
 
 def _print(out: Any, found: Source, how: list[dict[str, str]], reports: list["Report"]) -> None:
     """One run as its report; several as a table, with the report of the first that has a hazard."""
     out.print(table(["input", "array", "from"], [list(h.values()) for h in how]))
     out.print()
-    shown = next((report for report in reports if report.hazards), reports[0])
+    shown = next((run for run in reports if run.hazards), reports[0])
     if len(reports) > 1:
         rows = [(r.seed, f"{r.steps:,}", f"{r.dmas:,}", _verdict(r)) for r in reports]
         out.print(table(["seed", "steps", "DMAs", "hazards"], rows, right=["seed", "steps", "DMAs"]))
         out.print(f"\nseed {shown.seed}:")
-    code(out, _with_lines(found.placed(str(shown))), REPORT)
+    report(out, _with_lines(found.placed(str(shown))))
 
 
-def _verdict(report: "Report") -> Any:
-    kinds = dict.fromkeys(type(hazard).__name__ for hazard in report.hazards)
+def _verdict(run: "Report") -> Any:
+    kinds = dict.fromkeys(type(hazard).__name__ for hazard in run.hazards)
     return verdict(not kinds, ", ".join(kinds) or "none")
 
 
-def _with_lines(report: str) -> str:
+def _with_lines(text: str) -> str:
     """A report with the line of source under each place, where the file is here."""
     lines: list[str] = []
-    for line in report.splitlines():
+    for line in text.splitlines():
         lines.append(line)
         label, found, place = line.partition("at: ")
-        if found and not label.strip() and (text := source_line(place)):
-            lines.append(f"{label}    {text}")
+        if found and not label.strip() and (code := source_line(place)):
+            lines.append(f"{label}    {code}")
     return "\n".join(lines)

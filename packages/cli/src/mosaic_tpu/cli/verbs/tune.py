@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._jax import with_tpu
-from mosaic_tpu.cli._kernels import Chosen, chosen, near, plain_config, value_of
-from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Kernel, Settings, flag, target_of
-from mosaic_tpu.cli._output import answer, table
+from mosaic_tpu.cli._kernels import Chosen, chosen, near, plain_config, typed, value_of
+from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Kernel, Settings, Timeout, flag, target_of, writes
+from mosaic_tpu.cli._output import answer, table, working
 
 if TYPE_CHECKING:
     from mosaic_tpu.aot import Tuning
@@ -32,9 +33,9 @@ def tune(
         Parameter(metavar="NAME", help=f"One of {GENERATIONS}; else the attached TPU's with --measure, or v6e."),
     ] = None,
     measure: Annotated[bool, flag("Time each config on the attached TPU.")] = False,
-    file: Annotated[Path | None, Parameter(name="--table", help="Keep the result in this JSON file.")] = None,
-    timeout: Annotated[float, Parameter(help="Seconds for each config.")] = 300.0,
-    workers: Annotated[int | None, Parameter(help="Compiler processes.")] = None,
+    file: Annotated[Path | None, writes("--table", "Keep the result in this JSON file.")] = None,
+    timeout: Timeout = 300.0,
+    workers: Annotated[int | None, Parameter(help="Compiler processes.", validator=Number(gte=1))] = None,
     settings: Settings = None,
     common: Common = COMMON,
 ) -> int:
@@ -52,10 +53,11 @@ def tune(
 
     base = found.config
     configs = aot.space(base, **_choices(vary, found, base))
-    tuning = aot.tune(
-        found.info.kernel, configs, wanted or (None if measure else "v6e"), scalars=_scalars(found, base),
-        timeout=timeout, workers=workers, measure=measure, table=file,
-    )  # fmt: skip
+    with working(f"{len(configs)} configs of {found.name}", shown=False):
+        tuning = aot.tune(
+            found.info.kernel, configs, wanted or (None if measure else "v6e"), scalars=_scalars(found, base),
+            timeout=timeout, workers=workers, measure=measure, table=file,
+        )  # fmt: skip
     best = tuning.trials[0].cycles is not None
     data = {
         "kernel": found.info.name,
@@ -65,7 +67,13 @@ def tune(
         "why": tuning.why,
         "best": plain_config(tuning.best) if best else None,
         "trials": [
-            {"config": plain_config(t.config), "cycles": t.cycles, "refused": t.refused, "stage": t.stage}
+            {
+                "config": plain_config(t.config),
+                "cycles": t.cycles,
+                "refused": t.refused,
+                "stage": t.stage,
+                "transient": t.transient,
+            }
             for t in tuning.trials
         ],
     }
@@ -86,7 +94,7 @@ def _choices(vary: list[str] | None, found: Chosen, base: Any) -> dict[str, list
             raise UsageError(f"--vary {text} names no values", "--vary FIELD=VALUE,VALUE")
         if field not in known:
             raise UsageError(f"{found.info.name} has no field {field!r}", near(field, known))
-        choices[field] = [value_of(value) for value in values.split(",")]
+        choices[field] = [typed(found.info.kernel.config, field, value_of(value)) for value in values.split(",")]
     return choices
 
 
@@ -111,7 +119,8 @@ def _print(out: Any, tuning: "Tuning") -> None:
         if trial.cycles is not None and fewest is not None:
             rows.append((f"{trial.cycles:,.0f}", f"{trial.cycles / fewest:.2f}", *values, ""))
         else:
-            rows.append(("", "", *values, f"refused by {trial.stage}: {trial.refused}"))
+            how = "no answer of" if trial.transient else "refused by"
+            rows.append(("", "", *values, f"{how} {trial.stage}: {trial.refused}"))
     whose = {"compiler": "the compiler's estimate", "counted": "bundles times counted runs", "measured": "measured"}
     out.print(f"{tuning.name} for {tuning.target}: cycles are {whose[tuning.metric]}", soft_wrap=True)
     if tuning.why:

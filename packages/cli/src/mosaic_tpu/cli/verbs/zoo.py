@@ -1,26 +1,12 @@
 """`mosaic-tpu zoo`: the kernels of the zoo."""
 
-import base64
 from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 
 from mosaic_tpu.cli._kernels import Chosen, chosen, plain_config
-from mosaic_tpu.cli._options import COMMON, Common, Kernel, Output, Settings, flag
-from mosaic_tpu.cli._output import (
-    MLIR,
-    REPORT,
-    answer,
-    answer_text,
-    code,
-    print_json,
-    table,
-    verdict,
-    working,
-    write,
-    written,
-)
+from mosaic_tpu.cli._options import COMMON, Common, Kernel, Large, Output, Seed, Settings, flag
+from mosaic_tpu.cli._output import MLIR, answer, deliver, report, table, verdict, working
 from mosaic_tpu.cli._run import ENGINES, Engine, Run, run_example
 
 LIST: Final = "mosaic-tpu/zoo-list/1"
@@ -88,7 +74,10 @@ def emit(
             "program that another framework can embed.",
         ),
     ] = "text",
-    canonical: Annotated[bool, Parameter(help="Text after canonicalize and cse, or op for op as emitted.")] = True,
+    canonical: Annotated[
+        bool,
+        Parameter(help="Text after canonicalize and cse, or op for op as emitted, in which `ir lift` finds idioms."),
+    ] = True,
     locations: Annotated[bool, flag("Text with the kernel's file and line on each op.")] = False,
     settings: Settings = None,
     output: Output = None,
@@ -99,16 +88,7 @@ def emit(
     content = _emitted(found, form, canonical, locations)
     data: dict[str, Any] = {"kernel": found.info.name, "preset": found.preset, "form": form}
     data["config"] = plain_config(found.config)
-    if output is not None:
-        write(content, output)
-        size = f"{written(output, content)['bytes']:,} bytes"
-        answer(common.json, EMIT, data | written(output, content), lambda out: out.print(f"{size} in {output}"))
-    elif isinstance(content, str):
-        answer_text(common.json, EMIT, data, content, MLIR)
-    elif common.json:
-        print_json(EMIT, data | {"base64": base64.b64encode(content).decode()})
-    else:
-        write(content, None)
+    deliver(common.json, EMIT, data, content, output, MLIR)
     return 0
 
 
@@ -131,7 +111,8 @@ def run(
     /,
     *,
     engine: Annotated[Engine, Parameter(help=f"{ENGINES} looks for all hazards.")] = "numpy",
-    seed: Annotated[int, Parameter(help="Of the inputs and of the schedule.", validator=Number(gte=0))] = 0,
+    seed: Seed = 0,
+    large: Large = False,
     settings: Settings = None,
     common: Common = COMMON,
 ) -> int:
@@ -142,8 +123,11 @@ def run(
     Exit code 1 if a result is off or the simulator finds a hazard.
     """
     found = chosen(name, settings)
+    from mosaic_tpu.cli._arrays import WITH_REFERENCE, kernel_bytes, room_for
+
     config = found.config
-    with working(f"{found.name} in the simulator …"):
+    room_for(kernel_bytes(found.info.kernel, config), WITH_REFERENCE, large)
+    with working(f"{found.name} in the simulator"):
         done = run_example(found.info, config, engine, seed)
     data = {"kernel": found.info.name, "preset": found.preset, "config": plain_config(config), **done.as_dict()}
     answer(common.json, RUN, data, lambda out: _print_run(out, found, done))
@@ -159,4 +143,4 @@ def _print_run(out: Any, found: Chosen, done: Run) -> None:
     out.print(f"{found.name}, seed {done.report.seed}: errors as shares of the largest element\n")
     out.print(table(columns, rows, right=["error", "tolerance"]))
     out.print()
-    code(out, str(done.report), REPORT)
+    report(out, str(done.report))

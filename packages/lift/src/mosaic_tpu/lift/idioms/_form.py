@@ -24,12 +24,14 @@ class Form:
         write: the expression, of the code of those.
         name: what its result is called, or the number of the value that it is called after.
         target: what stands before the expression, of the same, where it is stored.
+        spare: whether it is tried only where no other form of the op is found.
     """
 
     types: tuple[ir.Type, ...]
     write: Write = field(repr=False)
     name: str | int = "result"
     target: Callable[[Sequence[Text]], str] | None = field(default=None, repr=False)
+    spare: bool = False
 
     @cached_property
     def source(self) -> str:

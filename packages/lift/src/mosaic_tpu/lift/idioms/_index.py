@@ -19,15 +19,20 @@ _DEEPEST = 3
 
 @dataclass(frozen=True)
 class Code:
-    """Code over values: of which types, and how it is written of theirs."""
+    """Code over values: of which types, and how it is written of theirs.
+
+    Attributes:
+        partial: whether one of them is a view, which might be written too.
+    """
 
     types: tuple[ir.Type, ...]
     write: Callable[[Sequence[Text]], str]
+    partial: bool = False
 
 
-def of_value(type_: ir.Type) -> Code:
+def of_value(type_: ir.Type, *, partial: bool = False) -> Code:
     """A value itself."""
-    return Code((type_,), lambda xs: xs[0].text)
+    return Code((type_,), lambda xs: xs[0].text, partial)
 
 
 def joined(codes: Sequence[Code], write: Callable[[Sequence[str]], str]) -> Code:
@@ -37,7 +42,7 @@ def joined(codes: Sequence[Code], write: Callable[[Sequence[str]], str]) -> Code
         given = iter(xs)
         return write([c.write([next(given) for _ in c.types]) for c in codes])
 
-    return Code(tuple(t for c in codes for t in c.types), written)
+    return Code(tuple(t for c in codes for t in c.types), written, any(c.partial for c in codes))
 
 
 def indices(
@@ -98,14 +103,16 @@ def drops(sizes: Sequence[int | ir.Value], after: Sequence[int]) -> Iterator[tup
 
 def views(ref: ir.Value, depth: int = 0) -> Iterator[Code]:
     """How a ref may have been written: as a view of what it is made of, and as itself."""
-    made = ref.definition
+    made, found = ref.definition, False
     if made is not None and depth < _DEEPEST:
         if made.name == "tpu.memref_reshape":
             sizes = ", ".join(map(str, ref.type.shape))
             for source in views(made.operands[0], depth + 1):
+                found = True
                 yield joined([source], lambda texts: f"{_viewed(texts[0])}.reshape({sizes})")
         elif made.name == "tpu.memref_bitcast" and known(ref.type):
             for source in views(made.operands[0], depth + 1):
+                found = True
                 yield joined([source], lambda texts: f"{_viewed(texts[0])}.bitcast({dtype_of(ref.type).name})")
         squeezed = made.name == "tpu.memref_squeeze"
         sliced = made.operands[0].definition if squeezed else made
@@ -117,8 +124,9 @@ def views(ref: ir.Value, depth: int = 0) -> Iterator[Code]:
             for dropped in drops(sizes, ref.type.shape):
                 index = indices(base.type.shape, starts, sizes, dropped)
                 for source in views(base, depth + 1):
+                    found = True
                     yield joined([source, index], lambda texts: f"{texts[0]}.at[{texts[1]}]")
-    yield of_value(ref.type)
+    yield of_value(ref.type, partial=found)
 
 
 def _viewed(ref: str) -> str:

@@ -43,21 +43,24 @@ def matches(
     blocks = list(blocks)
     types = Types(blocks)
     proposed: list[tuple[int, int, Form]] = []
-    asked: dict[object, Form] = {}
     for number, block in enumerate(blocks):
         for place, op in enumerate(block):
             for propose in PROPOSALS.get(op.name, ()) if all_known(op) else ():
-                for form in itertools.islice(propose(op, types), _MOST):
-                    if form.key not in refused:
-                        asked[form.key] = form
-                        proposed.append((number, place, form))
-    known = _templates(asked)
+                forms = itertools.islice(propose(op, types), _MOST)
+                proposed += [(number, place, form) for form in forms if form.key not in refused]
     found: list[list[tuple[int, Match]]] = [[] for _ in blocks]
     names = [[op.name for op in block] for block in blocks]
-    for number, place, form in proposed:
-        template = known[form.key]
-        if template is not None:
-            found[number] += _found(form, template, blocks[number], names[number], place)
+    without = {(number, place) for number, place, form in proposed if form.spare}
+    for spare in (False, True):
+        tried = [p for p in proposed if p[2].spare == spare and (not spare or p[:2] in without)]
+        known = _templates({form.key: form for _, _, form in tried})
+        for number, place, form in tried:
+            template = known[form.key]
+            if template is not None:
+                more = list(_found(form, template, blocks[number], names[number], place))
+                if more and not spare:
+                    without.discard((number, place))
+                found[number] += more
     chosen: dict[ir.Operation, Match] = {}
     for of_block in found:
         # Stable: of two of one length the form that was proposed first.

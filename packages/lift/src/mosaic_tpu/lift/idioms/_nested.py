@@ -259,7 +259,27 @@ def _static(block: Sequence[ir.Operation], place: int) -> Nested | None:
     if not counts and start:
         return None
     how = f"unroll={factor}" if factor > 1 else ""
+    strided = None if start else _strided(loop)
+    if strided is not None:
+        low, step_, inside = strided
+        return Nested(before, after, _pl_loop, (str(low), str(low + step_ * count), str(step_)), how, inside)
     return Nested(before, after, _fori_loop, (str(start), str(start + count)), how)
+
+
+_INDEX: Final = ["arith.constant", "arith.muli", "arith.constant", "arith.addi"]
+
+
+def _strided(loop: ir.Operation) -> tuple[int, int, tuple[ir.Operation, ...]] | None:
+    """Of `pl.loop` without a carry, its first index, its step, and the ops that make an index of the counter."""
+    inside = tuple(loop.regions[0].operations[:4])
+    if [_name(op) for op in inside] != _INDEX or len(loop.operands) != 3:
+        return None
+    (counter,), (each, moved, first, index) = loop.regions[0].arguments, inside
+    if moved.operands != (counter, each.result) or index.operands != (first.result, moved.result):
+        return None
+    low, step = int(scalar(first) or 0), int(scalar(each) or 0)
+    alone = len(counter.users) == 1 and _alone(inside[:3], (1, 1, 1))
+    return (low, step, inside) if alone and step > 0 else None
 
 
 def _alone(operations: Sequence[ir.Operation], users: Sequence[int]) -> bool:
@@ -303,6 +323,17 @@ def _fori_loop(w: Writer, op: ir.Operation, found: Nested) -> None:
     _released(w, op, found)
     more = [Text(found.how)] if found.how else []
     _called(w, op, Call("b.pallas.fori_loop", *bounds, Text(name), *starts, *more), bases, [name])
+
+
+def _pl_loop(w: Writer, op: ir.Operation, found: Nested) -> None:
+    low, high, step = (_given(w, v) for v in found.values)
+    more = [Text(found.how)] if found.how else []
+    node = Call("b.pallas.loop", low, high, *more, step=None if step.text == "1" else step)
+    block = op.regions[0]
+    with w.function("_", [found.inside[-1].result], ["i"], op, node):
+        w.block(block.operations[:-1])
+        w.helped.append(block.operations[-1])
+    _released(w, op, found)
 
 
 # --- lax.while_loop --------------------------------------------------------------------------------------------------

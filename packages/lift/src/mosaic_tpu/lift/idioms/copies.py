@@ -14,7 +14,7 @@ from mosaic_tpu.sim import ir
 
 
 def _statement(code: Code) -> Form:
-    return Form(code.types, lambda xs: Text(code.write(xs)), target=lambda xs: "")
+    return Form(code.types, lambda xs: Text(code.write(xs)), target=lambda xs: "", spare=code.partial)
 
 
 def _three(refs: Sequence[ir.Value], end: str) -> Iterator[Form]:
@@ -53,7 +53,8 @@ def _copy(parts: Sequence[Code], end: str, name: str = "async_copy") -> Form:
         call.close = f").{end}"
         return call
 
-    return Form(tuple(t for p in parts for t in p.types), write, target=lambda xs: "")
+    spare = any(p.partial for p in parts)
+    return Form(tuple(t for p in parts for t in p.types), write, target=lambda xs: "", spare=spare)
 
 
 @proposes("tpu.enqueue_dma")
@@ -109,4 +110,4 @@ def _counted(name: str, keywords: Sequence[str]) -> Callable[[Sequence[str]], st
 
 
 def _read(view: Code, name: str) -> Form:
-    return Form(view.types, lambda xs: Text(f"b.pallas.{name}({view.write(xs)})"), "count")
+    return Form(view.types, lambda xs: Text(f"b.pallas.{name}({view.write(xs)})"), "count", spare=view.partial)

@@ -77,6 +77,8 @@ def _operands(op: ir.Operation) -> Iterator[tuple[Part, Part]]:
 @proposes("arith.cmpi", "arith.cmpf")
 def _comparisons(op: ir.Operation, types: Types) -> Iterator[Form]:
     ending = predicate_of(op)[-2:]
+    if op.operands[0] is op.operands[1]:
+        yield Form((op.operands[0].type,), _call("isnan"), called("isnan"))
     for x, y in _operands(op) if ending in _COMPARED else ():
         if x.type is not None:
             yield combined((x, y), _COMPARED[ending], f"is_{ending}")

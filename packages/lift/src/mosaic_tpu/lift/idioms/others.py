@@ -49,7 +49,11 @@ def _reduced(op: ir.Operation, types: Types) -> Iterator[Form]:
 def _rounded(op: ir.Operation, types: Types) -> Iterator[Form]:
     given = tuple(v.type for v in op.operands)
     target = dtype_code(op.results[0].type)
-    yield Form(given, lambda xs: Call("b.pallas.stochastic_round", *xs, target), "rounded")
+
+    def write(xs: Sequence[Text]) -> Node:  # what holds the bits is signed in a module, and unsigned in Pallas
+        return Call("b.pallas.stochastic_round", xs[0], Call("b.pallas.bitcast", xs[1], Imported("u32")), target)
+
+    yield Form(given, write, "rounded")
 
 
 @proposes("tpu.dynamic_gather")

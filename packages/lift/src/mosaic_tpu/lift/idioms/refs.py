@@ -12,7 +12,7 @@ from mosaic_tpu.sim import ir
 
 
 def _form(code: Code, name: str | int) -> Form:
-    return Form(code.types, lambda xs: Text(code.write(xs)), name)
+    return Form(code.types, lambda xs: Text(code.write(xs)), name, spare=code.partial)
 
 
 def _store(place: Code, value: Code) -> Form:
@@ -21,6 +21,7 @@ def _store(place: Code, value: Code) -> Form:
         (*place.types, *value.types),
         lambda xs: Text(value.write(xs[cut:])),
         target=lambda xs: f"{place.write(xs[:cut])} = ",
+        spare=place.partial,
     )
 
 
@@ -102,7 +103,7 @@ def _masked(view: Code, stored: ir.Type, index: Code, mask: ir.Type) -> Form:
         [view, of_value(stored), index, of_value(mask)],
         lambda t: f"b.pallas.store({t[0]}, {t[1]}, {_argument(t[2])}mask={t[3]})",
     )
-    return Form(code.types, lambda xs: Text(code.write(xs)), target=lambda xs: "")
+    return Form(code.types, lambda xs: Text(code.write(xs)), target=lambda xs: "", spare=code.partial)
 
 
 def _argument(index: str) -> str:
