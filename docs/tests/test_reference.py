@@ -122,7 +122,7 @@ def test_the_verb_of_a_zoo_page_prints_what_the_page_shows(name: str) -> None:
 def test_only_a_zig_spelling_is_called_one(op: str, zig: bool) -> None:
     spec = registry()[op]
     assert is_zig(spec) == zig
-    text = made(f"reference/ops/{spec.group}.md")
+    text = page_text(f"reference/ops/{spec.group}.md")
     assert (f"Zig DSL](../../coming-from/zig.md) `{spec.source}`" in text) == zig
 
 
@@ -139,10 +139,10 @@ def test_no_signature_has_a_private_field() -> None:
 def test_every_part_of_the_cheat_sheet_has_a_page() -> None:
     _, parts = split((WRITTEN / "cheat-sheet.md").read_text(encoding="utf-8"))
     assert len(parts) > 20
-    contents = made("cheat-sheet.md")
+    contents = page_text("cheat-sheet.md")
     for title, text in parts:
         assert f"| [{title}](cheat-sheet/{name(title)}.md) | {about(text)} | {entries(text)} |" in contents
-        assert text.strip().replace("\\|", "|") in made(f"cheat-sheet/{name(title)}.md")
+        assert text.strip().replace("\\|", "|") in page_text(f"cheat-sheet/{name(title)}.md")
         assert not about(text).startswith("|")
 
 
@@ -154,7 +154,7 @@ def test_the_expression_below_a_roofline_draws_it() -> None:
     assert said.findall(drawn) == said.findall(kept)
     for file in (ARTEFACTS / "zoo").glob("*-v6e-roofline.svg"):
         other = zoo.KERNELS[file.name.removesuffix("-v6e-roofline.svg")]
-        assert roofline_expression(other, "v6e") in made(f"zoo/{other.name}.md")
+        assert roofline_expression(other, "v6e") in page_text(f"zoo/{other.name}.md")
         assert "…" not in roofline_expression(other, "v6e")
 
 
