@@ -132,20 +132,50 @@ left out on both sides. `nox -s cheat-sheet` makes this page, and a row whose te
 
 In expressions `x`, `y` are vectors, `s`, `t` scalars; elsewhere they are refs, and `b` is the builder.
 """
-_TITLES: Final = {"dma": "DMA", "mxu": "MXU"}
+#: Topics in the order of the page, what is asked for most first: a title, and what is in it.
+_TOPICS: Final = {
+    "refs": ("Refs", "Loads and stores of whole refs, slices and strides; views; bitcasts."),
+    "elementwise": ("Elementwise", "Operators, comparisons, casts and selections, over element types."),
+    "math": ("Math", "Functions of jnp and lax: exponentials, roots, rounding, bits, logic."),
+    "activations": ("Activations", "jax.nn: relu, gelu, silu, softmax and their like."),
+    "shapes": ("Shapes", "Broadcasts, reshapes, new dimensions, iotas and fills."),
+    "reductions": ("Reductions", "Sums, extremes, means, positions of extremes, any and all."),
+    "dot": ("Dot", "Products on the MXU: dimension numbers, element types, precisions."),
+    "einsum": ("Einsum", "`jnp.einsum`, and products over any dimensions."),
+    "control": ("Control", "`pl.when`, `lax.cond`, loops, `pl.run_scoped`."),
+    "loops": ("Loops", "`lax.switch`, `pl.loop`, carries, loops within loops."),
+    "dma": ("DMA", "Copies between memories and devices, semaphores, barriers."),
+    "pipelines": ("Pipelines", "`pltpu.emit_pipeline`."),
+    "windows": ("Windows", "Grids, block shapes, index maps, pipeline modes: the same body on both sides."),
+    "movement": ("Movement", "Transposes, joins, splits, rotations, padding, gathers."),
+    "fills": ("Fills", "Vectors of one number, and positions."),
+    "arrangement": ("Arrangement", "Stacks, uneven parts, differences, grids of positions."),
+    "averages": ("Averages", "Norms, weighted means, variances, traces, reductions past NaN."),
+    "functions": ("Functions", "Functions made of several ops: lengths, closeness, `x log y`."),
+    "promotion": ("Promotion", "Operands of two element types: what jnp converts, and where."),
+    "numeric": ("Numeric", "Number formats, stochastic rounding, products in twice the width; op by op."),
+    "random": ("Random", "Random numbers of the core's generator."),
+    "keys": ("Keys", "Keys of the TPU's generator, and what is drawn with them."),
+    "mxu": ("MXU", "Convolutions, and the MXUs by hand."),
+    "debug": ("Debug", "Prints, named scopes, traced values, delays."),
+    "reports": ("Reports", "Prints, traces, checks and promises to the compiler, op by op."),
+    "guide": ("Op by op", "The cheat-sheet of ZML's Zig DSL in raw ops, each a method of the builder."),
+}
 _GUIDE_HEAD: Final = """
-## For readers of the Zig guide
+## Zig
 
-Its own cheat-sheet. Where a row of it is written with this project's raw ops, both ways are byte for byte Pallas's.
+The cheat-sheet of ZML's guide to its Zig DSL, row by row. Where a row is written with this project's raw ops, both ways
+are byte for byte Pallas's.
 
 | Pallas | Zig | here |
 | --- | --- | --- |"""
 _OPS_HEAD: Final = """
 ## Every op
 
-Each op of a dialect is a method of the builder. Its Zig name is the same in camel case where none is given.
+Each op of a dialect is a method of the builder. Beside it stands its name in ZML's Zig DSL (`k.…`, `b.…`), or the
+expression of Pallas, or the op of MLIR, that it stands for.
 
-| here | Zig | emits |
+| here | stands for | emits |
 | --- | --- | --- |"""
 
 
@@ -155,9 +185,11 @@ def page(pairs: Sequence[Pair], found: dict[str, Found]) -> str:
     said = f", on JAX {' and '.join(versions)} unless the row says otherwise" if versions else ""
     lines = [_HEAD.format(versions=said)]
     made = rows(pairs, found)
-    for topic in dict.fromkeys(row.topic for row in made):
+    for topic in sorted({row.topic for row in made}, key=list(_TOPICS).index):
+        title, about = _TOPICS[topic]
         lines += [
-            f"\n## {_TITLES.get(topic, topic.capitalize())}\n",
+            f"\n## {title}\n",
+            f"{about}\n",
             "| Pallas | here | emits | element types |",
             "| --- | --- | --- | --- |",
         ]
@@ -166,7 +198,7 @@ def page(pairs: Sequence[Pair], found: dict[str, Found]) -> str:
     lines += [f"| {_code(python)} | {_code(zig)} | {_code(_ours_of(python, pairs))} |" for python, zig in GUIDE.items()]
     lines.append(_OPS_HEAD)
     lines += [
-        f"| {_code(_call(spec))} | {_code(spec.source or _camel(spec.name))} | {_names(spec.emits)} |"
+        f"| {_code(_call(spec))} | {_code(_said(spec))} | {_names(spec.emits)} |"
         for spec in registry().values()
         if not spec.is_idiom
     ]
@@ -190,12 +222,18 @@ def _names(ops: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in ops)
 
 
+def is_zig(spec: OpSpec) -> bool:
+    """Whether an op's source is a spelling of ZML's Zig DSL, and not an expression of Pallas or an op of MLIR."""
+    return not spec.is_idiom and re.match(r"[bkv]\.", spec.source) is not None
+
+
 def _call(spec: OpSpec) -> str:
     return f"b.{spec.name}"
 
 
-def _camel(name: str) -> str:
-    return "k." + re.sub(r"_(\w)", lambda m: m[1].upper(), name)
+def _said(spec: OpSpec) -> str:
+    """What an op is called elsewhere: in Zig, where nothing else is given."""
+    return spec.source or "k." + re.sub(r"_(\w)", lambda m: m[1].upper(), spec.name)
 
 
 def _ours_of(python: str, pairs: Iterable[Pair]) -> str:

@@ -1,4 +1,4 @@
-"""What MkDocs asks while it builds: the navigation of the generated sections, and a lexer for MLIR."""
+"""What MkDocs asks while it builds: the navigation of the generated sections, a lexer for MLIR, words of the search."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from docs.generate import search
 from docs.generate.mlir_lexer import register
 from docs.generate.site import NAV
 
@@ -26,3 +27,8 @@ def on_config(config: Any) -> Any:
         for title, pages in entry.items()
     ]
     return config
+
+
+def on_post_build(config: Any) -> None:
+    """Once the index of the search is written."""
+    search.write(Path(config.site_dir))

@@ -9,6 +9,7 @@ from enum import Enum
 from types import ModuleType
 from typing import Final
 
+from conformance.cheat_sheet import is_zig
 from docs.generate.errors import anchor
 from docs.generate.site import Site, code, fenced, prose, table
 from mosaic_tpu import aot, builder, kernel, lift, sim, zoo
@@ -44,7 +45,7 @@ THEMES: Final = {
     "random": "Random numbers.",
     "dot": "Products on the MXU.",
     "control": "Branches and loops.",
-    "dma": "Copies and semaphores.",
+    "dma": "Copies and semaphores. A `RefLike` is a ref, or a view of one: `a.x`, `a.x.at[0:8]`.",
     "pipelines": "`pltpu.emit_pipeline`.",
     "debug": "Prints and assertions.",
 }
@@ -104,6 +105,8 @@ def write(site: Site) -> None:
         site.add("reference", theme, f"reference/idioms/{theme}.md", page, under="Idioms")
 
 
+#: Classes of what a group's methods return.
+_RETURNED: Final = {"pallas.dma": ("mosaic_tpu.builder.pallas.dma.AsyncCopy",)}
 #: Characters of a signature that fit on a line of the page.
 _WIDE: Final = 92
 _PLAIN: Final = ("constants", "types", "escape")
@@ -169,6 +172,7 @@ def _group_page(title: str, about: str, specs: Sequence[OpSpec], prefix: str) ->
     rows = [(f"[`{prefix}{s.name}`](#{_anchor(s)})", ", ".join(map(code, s.emits)), _first_sentence(s)) for s in specs]
     parts.append(table(("method", "emits", "what it does"), rows) + "\n")
     parts += [_op(spec, prefix) for spec in specs]
+    parts += [_identifier(path) for path in _RETURNED.get(specs[0].group if specs else "", ())]
     return "\n".join(parts)
 
 
@@ -176,8 +180,9 @@ def _op(spec: OpSpec, prefix: str) -> str:
     facts: list[str] = []
     if spec.emits:
         facts.append("Emits " + ", ".join(map(code, spec.emits)) + ".")
-    if spec.source:
-        facts.append(("Stands for " if spec.is_idiom else "The Zig guide's ") + code(spec.source) + ".")
+    if spec.source and spec.source not in spec.emits:
+        whose = "In [ZML's Zig DSL](../../coming-from/zig.md)" if is_zig(spec) else "Stands for"
+        facts.append(f"{whose} {code(spec.source)}.")
     path = f"{spec.function.__module__}.{spec.function.__qualname__}"
     name = spec.function.__name__
     called = f"{prefix}{spec.name}" if name in spec.name else f"{prefix}{name}"

@@ -203,7 +203,12 @@ def _numerics(info: KernelInfo) -> str:
 
 def _verdict(entry: dict[str, Any]) -> str:
     share = entry["share_of_tolerance"]
-    return entry["level"] if share is None else f"{share:.1%}".replace("%", " %")
+    return entry["level"] if share is None else percent(share, 1)
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """With a space that does not break."""
+    return f"{share:.{digits}%}".replace("%", "\N{NO-BREAK SPACE}%")
 
 
 # --- schedules -------------------------------------------------------------------------------------------------------
@@ -214,10 +219,14 @@ def _schedules(info: KernelInfo) -> str:
     targets = {target: of for target, of in found["targets"].items() if "refused" not in of}
     text = (
         f"What the TPU compiler made of the preset `{found['preset']}`, without a TPU. A bundle is one VLIW "
-        "instruction; shares are of a slot's places over all bundles of the text. Cycles are estimates, none was "
-        "measured."
+        "instruction, and the columns are units of the [glossary](../concepts/glossary.md); shares are of a "
+        "slot's places over all bundles of the text. Cycles are estimates, none was measured."
     )
     text += "".join(f" They are {by}." for by in dict.fromkeys(of["by"] for of in targets.values() if of["by"]))
+    text += " The roofline has nominal rates. The expressions need `from mosaic_tpu import aot`"
+    if info.name in BATCHES:
+        text += ", `from docs.generate.artefacts import BATCHES` in a clone,"
+    text += " and `from mosaic_tpu.zoo import KERNELS`."
     rows = [
         (
             target,
@@ -225,7 +234,7 @@ def _schedules(info: KernelInfo) -> str:
             f"{of['cycles']:,.0f}" if of["cycles"] else "none",
             _bound(of),
             of["spills"],
-            *(f"{of['slots'].get(slot, 0):.0%}".replace("%", " %") for slot in _SLOTS),
+            *(percent(of["slots"].get(slot, 0)) for slot in _SLOTS),
         )
         for target, of in targets.items()
     ]
@@ -234,8 +243,8 @@ def _schedules(info: KernelInfo) -> str:
     below = [target for target, of in targets.items() if _is_below(of)]
     if below:
         notes += (
-            f"\nOn {', '.join(below)} the estimate has fewer cycles than the roofline allows: it takes HBM for faster "
-            "than its nominal bandwidth.\n"
+            f"\nOn {', '.join(below)} the estimate is below the roofline, and the point above its line: the compiler's "
+            "estimate takes copies from HBM for faster than the nominal bandwidth, which the roofline has.\n"
         )
     refused = "".join(
         f"\n{t} refuses it: {prose(of['refused'])}.\n" for t, of in found["targets"].items() if "refused" in of
@@ -265,8 +274,8 @@ def _pictures(info: KernelInfo, target: str) -> str:
             f'{kernel}.kernel.compile({kernel}.default, "{target}", schedule=True).schedule.svg()',
         ),
         "roofline": (
-            f"The kernel below the roofline of {target}.",
-            f'aot.roofline({kernel}.kernel.lower({kernel}.default), "{target}", {_with(info)}cycles=…).svg()',
+            f"The kernel and the roofline of {target}.",
+            roofline_expression(info, target),
         ),
     }
     parts: list[str] = []
@@ -283,8 +292,14 @@ def _pictures(info: KernelInfo, target: str) -> str:
     return "\n\n".join(parts)
 
 
-def _with(info: KernelInfo) -> str:
-    return "scalars=batch, " if info.name in BATCHES else ""
+def roofline_expression(info: KernelInfo, target: str) -> str:
+    """What draws a kernel's roofline again. Batches are made by the generator of this site, in a clone."""
+    kernel = f'KERNELS["{info.name}"]'
+    lowered = f'{kernel}.kernel.lower({kernel}.default), "{target}"'
+    if info.name not in BATCHES:
+        cycles = artefact("zoo.json")["kernels"][info.name]["targets"][target]["cycles"]
+        return f"aot.roofline({lowered}, cycles={cycles}).svg()"
+    return f'aot.specialize({lowered}, scalars=BATCHES["{info.name}"]({kernel}.default)[1]).roofline.svg()'
 
 
 # --- source ----------------------------------------------------------------------------------------------------------

@@ -118,8 +118,10 @@ def test_the_reader_can_choose_dark(visit: Visit) -> None:
 @pytest.mark.parametrize("visit", [{"viewport": {"width": 390, "height": 844}}], indirect=True, ids=["phone"])
 def test_the_cheat_sheet_fits_a_phone(visit: Visit) -> None:
     page = visit.open("cheat-sheet.html")
+    page.locator("article").get_by_role("link", name="Elementwise").click()
+    page.wait_for_url("**/cheat-sheet/elementwise.html")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    row = page.locator(".cheat-sheet table tbody tr").first
+    row = page.locator(".cheat-sheet table[data-cards] tbody tr").first
     assert row.locator("td").first.get_attribute("data-label") == "Pallas"
     box = row.bounding_box()
     assert box is not None
@@ -135,8 +137,47 @@ def test_pages_fit_a_phone(visit: Visit, path: str) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+WIDER = """() => [...document.querySelectorAll(".md-typeset table:not(.matrix table)")].filter(
+  table => table.scrollWidth > document.querySelector(".md-content").clientWidth).length"""
+
+
+@pytest.mark.parametrize("visit", [{"viewport": {"width": 390, "height": 844}}], indirect=True, ids=["phone"])
+@pytest.mark.parametrize(
+    "path",
+    ["coming-from/pallas.html", "conformance/faults.html", "reference/ops/tpu.html", "reference/idioms/dma.html"],
+)
+def test_rows_of_a_wide_table_are_cards_on_a_phone(visit: Visit, path: str) -> None:
+    page = visit.open(path)
+    page.locator("table[data-cards]").first.wait_for()
+    assert page.evaluate(WIDER) == 0
+    cell = page.locator("table[data-cards] tbody td").nth(1)
+    assert cell.get_attribute("data-label")
+
+
+@pytest.mark.parametrize(
+    "visit",
+    [{"viewport": {"width": 390, "height": 844}}, {"viewport": {"width": 1280, "height": 900}}],
+    indirect=True,
+    ids=["phone", "desktop"],
+)
+def test_a_table_that_fits_stays_one(visit: Visit, request: pytest.FixtureRequest) -> None:
+    phone = "phone" in request.node.name
+    page = visit.open("learn/tiles-and-layouts.html" if phone else "coming-from/pallas.html")
+    assert page.locator("table").count() > 0
+    assert page.locator("table[data-cards]").count() == 0
+
+
+@pytest.mark.parametrize("name", ["matmul", "ragged_paged_attention", "gated_delta_net"])
+def test_tables_of_schedules_fit_the_column(visit: Visit, name: str) -> None:
+    page = visit.open(f"zoo/{name}.html")
+    wide = page.evaluate(
+        "() => [...document.querySelectorAll('.md-typeset__scrollwrap')].map(w => w.scrollWidth - w.clientWidth)"
+    )
+    assert max(wide) <= 0
+
+
 def test_the_cheat_sheet_prints_without_navigation(visit: Visit) -> None:
-    page = visit.open("cheat-sheet.html")
+    page = visit.open("cheat-sheet/elementwise.html")
     page.emulate_media(media="print")
     assert not page.locator(".md-header").is_visible()
     assert page.locator("table").first.is_visible()

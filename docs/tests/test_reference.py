@@ -9,13 +9,16 @@ from typing import Annotated, Any, Literal
 import pytest
 from cyclopts import App, Parameter
 
+from conformance.cheat_sheet import is_zig
 from conformance.harness.command import cli
+from docs.generate.cheatsheet import about, entries, name, split
 from docs.generate.cli import FORMS, Verb, _value, verbs
 from docs.generate.errors import PACKAGES
-from docs.generate.site import MADE, ROOT
-from docs.generate.zoo import attributes
-from docs.tests.built import NO_SITE
-from mosaic_tpu import zoo
+from docs.generate.site import ARTEFACTS, MADE, ROOT, WRITTEN
+from docs.generate.zoo import attributes, roofline_expression
+from docs.tests.built import NO_SITE, SITE
+from mosaic_tpu import aot, zoo
+from mosaic_tpu.builder import registry
 
 VERBS = list(verbs())
 
@@ -111,6 +114,48 @@ def test_the_verb_of_a_zoo_page_prints_what_the_page_shows(name: str) -> None:
     page = page_text(f"zoo/{name}.md")
     assert f"`mosaic-tpu zoo emit {name}:default`" in page
     assert "\n".join(f"    {line}" if line else "" for line in said.rstrip().splitlines()) in page
+
+
+@pytest.mark.parametrize(
+    ("op", "zig"), [("exp2", True), ("for_", True), ("vector_load_idx", False), ("assert_", False), ("addf", False)]
+)
+def test_only_a_zig_spelling_is_called_one(op: str, zig: bool) -> None:
+    spec = registry()[op]
+    assert is_zig(spec) == zig
+    text = page_text(f"reference/ops/{spec.group}.md")
+    assert (f"Zig DSL](../../coming-from/zig.md) `{spec.source}`" in text) == zig
+
+
+def test_no_signature_has_a_private_field() -> None:
+    private = re.compile(r"^\s+_[a-z]\w*: ", re.MULTILINE)
+    files = sorted(SITE.glob("reference/*.html"))
+    assert files, NO_SITE
+    text = {file.name: re.sub(r"<[^>]*>", "", file.read_text(encoding="utf-8")) for file in files}
+    assert [page for page, shown in text.items() if private.search(shown)] == []
+    assert "ir_version: int | None" in text["kernel.html"]
+    assert private.search("    _stablehlo: Callable")
+
+
+def test_every_part_of_the_cheat_sheet_has_a_page() -> None:
+    _, parts = split((WRITTEN / "cheat-sheet.md").read_text(encoding="utf-8"))
+    assert len(parts) > 20
+    contents = page_text("cheat-sheet.md")
+    for title, text in parts:
+        assert f"| [{title}](cheat-sheet/{name(title)}.md) | {about(text)} | {entries(text)} |" in contents
+        assert text.strip().replace("\\|", "|") in page_text(f"cheat-sheet/{name(title)}.md")
+        assert not about(text).startswith("|")
+
+
+def test_the_expression_below_a_roofline_draws_it() -> None:
+    info = zoo.KERNELS["matmul"]
+    drawn = eval(roofline_expression(info, "v6e"), {"aot": aot, "KERNELS": zoo.KERNELS})
+    kept = (ARTEFACTS / "zoo" / "matmul-v6e-roofline.svg").read_text(encoding="utf-8")
+    said = re.compile(r"<(?:title|desc)\b.*?</(?:title|desc)>", re.DOTALL)
+    assert said.findall(drawn) == said.findall(kept)
+    for file in (ARTEFACTS / "zoo").glob("*-v6e-roofline.svg"):
+        other = zoo.KERNELS[file.name.removesuffix("-v6e-roofline.svg")]
+        assert roofline_expression(other, "v6e") in page_text(f"zoo/{other.name}.md")
+        assert "…" not in roofline_expression(other, "v6e")
 
 
 def test_pages_speak_of_kernels_in_terms_of_the_field() -> None:

@@ -17,11 +17,10 @@ COUNT = out(i32, (4,), space="smem")
 
 def _copy(id, theirs, ours, shape=(8, 128), *, source=(8, 128), space="vmem", dtype=f32, sems=(), **more):
     """A copy from HBM to scratch, started and waited for; ``theirs`` and ``ours`` are the three refs."""
-    start = "(lambda copy: (copy.start(), copy.wait()) and None)"
     PAIRS.refs(
         f"copy-{id}",
-        f"{start}(pltpu.make_async_copy({theirs}))",
-        f"{start}(b.pallas.async_copy({ours or theirs}))",
+        f"copy = pltpu.make_async_copy({theirs})\ncopy.start()\ncopy.wait()",
+        f"copy = b.pallas.async_copy({ours or theirs})\ncopy.start()\ncopy.wait()",
         uses=("at",),
         s=smem(i32),
         h=anywhere(dtype, source),

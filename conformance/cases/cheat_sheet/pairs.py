@@ -358,13 +358,13 @@ _OUR_NAMES: Final = {**vars(builder), "np": np}
 
 
 def _compiled(text: str, args: Mapping[str, Arg], names: Mapping[str, Any]) -> Snippet:
-    """A function of the operands that the text names, and of ``b``: an expression is what it returns."""
+    """A function of the operands that the text names, and of ``b``: an expression alone is what it returns."""
     module = ast.parse(text)
     named = {n.id for n in ast.walk(module) if isinstance(n, ast.Name)}
     used = [n for n in ("b", *args) if n in named]
-    returns = "return " if isinstance(module.body[-1], ast.Expr) else ""
+    returns = "return " if len(module.body) == 1 and isinstance(module.body[-1], ast.Expr) else ""
     scope = dict(names)
-    exec(f"def snippet({', '.join(used)}):\n    {returns}{text}", scope)
+    exec(f"def snippet({', '.join(used)}):\n{textwrap.indent(returns + text, '    ')}", scope)
     return scope["snippet"]
 
 
@@ -394,7 +394,7 @@ class Pairs:
         self.pairs.append(Pair(id, self.topic, *functions, more, loaded=True, texts=texts, **options))
 
     def refs(self, id: str, pallas: str, ours: str | None = None, **more: Any) -> None:
-        """Add a pair of statements, each a line over refs; the operands are among the keywords."""
+        """Add a pair of statements over refs, one or several lines; the operands are among the keywords."""
         options = {k: more.pop(k) for k in _OPTIONS if k in more}
         texts = (pallas, pallas if ours is None else ours)
         functions = (_compiled(texts[0], more, _PALLAS_NAMES), _compiled(texts[1], more, _OUR_NAMES))

@@ -177,6 +177,9 @@ def specialize(
     these scalars, and zeros for all other operands, and counts how often each block of the schedule runs. Arrays stay
     in HBM, as in a large program.
 
+    Every wait for a copy is taken for the same time, whether the copy had just been started or was over long ago. So
+    this does not rank a kernel that hides its copies before one that waits for each.
+
     Args:
         source: as `mosaic_tpu.aot.compile` takes it, with one kernel in it.
         target: the generation.

@@ -22,7 +22,7 @@ class OpSpec:
         name: how a kernel calls it: ``"addf"`` for an op, ``"pallas.sum"`` for an idiom.
         group: the dialect (``"arith"``) or the idiom's theme (``"pallas.reductions"``).
         emits: the MLIR operations it emits, most telling first; empty when it emits none.
-        source: the seed guide's spelling or the Pallas expression it stands for.
+        source: the spelling of ZML's Zig DSL, or the Pallas expression or MLIR op it stands for.
         traits: named sets it belongs to.
         function: the method itself, with its docstring and signature.
     """

@@ -117,7 +117,7 @@ class Value:
 
     @property
     def is_memref(self) -> bool:
-        """The guide's name for `is_ref`."""
+        """The Zig DSL's name for `is_ref`."""
         return self._info.is_ref
 
     @property
@@ -286,7 +286,7 @@ class Value:
         """Element-wise ``!=``: ``arith.cmpi ne`` or ``arith.cmpf one``."""
         return self._scope.owner.pallas.ne(self, other)
 
-    # --- the guide's fluent names ------------------------------------------------------------------------------
+    # --- the Zig DSL's fluent names -----------------------------------------------------------------------------
 
     def add(self, other: Operand) -> Value:
         """``arith.addi`` or ``arith.addf``; same as ``+``."""
@@ -341,7 +341,7 @@ class Value:
         return self._scope.owner.pallas.ge(self, other)
 
     def to(self, dtype: DType) -> Value:
-        """A numeric cast that keeps the shape, by the guide's table; nothing is emitted when the type is the same."""
+        """A numeric cast that keeps the shape, by the Zig DSL's table; nothing is emitted when the type is the same."""
         return self._b.cast(self, dtype)
 
     def bitcast(self, dtype: DType) -> Value:

@@ -91,8 +91,9 @@ class Builder(
 ):
     """Builds one Mosaic kernel.
 
-    Methods emit one MLIR operation each, in the dialect's vocabulary; `pallas` holds the idioms that emit what
-    Pallas emits for an expression of jnp, lax, pl or pltpu. A builder belongs to the thread that made it.
+    Methods emit one MLIR operation each, in the dialect's vocabulary, with the constants it needs; a few helpers emit
+    more. `pallas` holds the idioms that emit what Pallas emits for an expression of jnp, lax, pl or pltpu. A builder
+    belongs to the thread that made it.
 
     Args:
         name: of the kernel's function: what Pallas takes from the Python function's name.
@@ -198,7 +199,7 @@ class Builder(
             results: types the function returns; Pallas kernels return nothing.
             grid: the iteration bounds; as many leading `Scalar` or `Iter` arguments are its program ids. ``()`` is no
                 grid, as in Pallas. ``None`` is a bound that the call gives, known at run time only.
-            dimension_semantics: one a grid dimension; ``arbitrary`` if omitted.
+            dimension_semantics: one for each dimension of the grid; ``arbitrary`` if omitted.
             core_type: which core runs the kernel; ``None`` leaves the attribute out.
             no_inline: add the ``no_inline`` attribute.
             window_params: add ``window_params`` and the ``transform_N`` functions; by default when there is a grid.
@@ -441,7 +442,7 @@ class Builder(
 
     @op(group="types", source="b.memRefTy(shape, dtype, mem_space)")
     def memref_ty(self, shape: Sequence[int], dtype: dt.DType, memory_space: MemorySpace | str = "vmem") -> TypeInfo:
-        """The guide's name for `ref_ty`.
+        """The Zig DSL's name for `ref_ty`.
 
         Example:
             >>> b.memref_ty((4,), i32, "smem") is b.ref_ty((4,), i32, "smem")

@@ -43,7 +43,7 @@ class Zero:
 
 
 def program_id(axis: int) -> ProgramId:
-    """The guide's ``.{ .program_id = axis }`` for ``Window(transform_returns=…)``."""
+    """The Zig DSL's ``.{ .program_id = axis }`` for ``Window(transform_returns=…)``."""
     return ProgramId(axis)
 
 
@@ -55,7 +55,7 @@ class ElementWindow:
     """A window indexed by elements instead of blocks, with padding on each side of the array.
 
     Attributes:
-        pad_low: rows added before the array, one entry a dimension.
+        pad_low: rows added before the array, one entry for each dimension.
         pad_high: rows added after it.
     """
 
@@ -99,7 +99,7 @@ class Window:
             the kernel does not see, `BoundedSlice` one whose size is known at run time.
         index_map: called with the program ids and, when it takes them, the scalar-prefetch refs; returns one int or
             i32 value a dimension, counted in blocks (in elements with ``element_window``).
-        transform_returns: the guide's form of the same, `program_id` and `zero` entries.
+        transform_returns: the Zig DSL's form of the same, `program_id` and `zero` entries.
         pipeline_mode: ``"synchronous"`` (``Buffered(1)``) or ``"double_buffered"``; the compiler decides if omitted.
             `emit_pipeline` takes any ``Buffered(n)``.
         revisit_mode: ``"immediate"`` or ``"any"``; only with a pipeline mode.

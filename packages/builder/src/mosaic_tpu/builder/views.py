@@ -60,7 +60,7 @@ class Slice:
 
 
 class Index:
-    """A full index of a ref: one entry a dimension.
+    """A full index of a ref: one entry for each dimension.
 
     Attributes:
         entries: a `Slice`, an int or an integer value for each dimension.

@@ -35,7 +35,8 @@ class Kernel[Config]:
 
     Args:
         name: of the kernel's function, as Pallas takes it from the Python function.
-        config: a frozen dataclass of what the body depends on.
+        config: the class of what the body depends on: a frozen dataclass, or any other whose instances are hashable,
+            such as ``int`` or ``float`` where there is one number.
         inputs: call-site names of what the call takes: first the bounds of the grid, one for each that is declared as
             ``None`` and so is an i32 scalar of the call; then the scalar-prefetch and input refs as declared.
         outputs: call-site names of the output refs.

@@ -1,4 +1,4 @@
-"""Helpers of the seed guide that stand above single ops: lifts, splats, casts, arange, reduce_to_scalar, div_floor."""
+"""Helpers of ZML's Zig DSL that stand above single ops: lifts, splats, casts, arange, reduce_to_scalar, div_floor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PYTHON_DTYPES: dict[type, DType] = {bool: dt.i1, int: dt.i32, float: dt.f32}
 
 
 class GuideOps(ArithOps, VectorOps, TpuDataOps):
-    """Compositions the guide names."""
+    """Compositions that ZML's Zig DSL names."""
 
     # --- constants -------------------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
         traits=("elementwise", "pure"),
     )
     def cast(self, value: Value, dtype: DType) -> Value:
-        """A numeric cast by the guide's table; nothing when the type is the same.
+        """A numeric cast by the Zig DSL's table; nothing when the type is the same.
 
         int → wider or narrower int, int ↔ float, float → wider or narrower float. ``i1`` and unsigned types widen
         with zeros.
@@ -231,7 +231,7 @@ class GuideOps(ArithOps, VectorOps, TpuDataOps):
 
     @op("math.exp", "arith.mulf", group="math", source="b.exp2(x)", traits=("elementwise", "pure"))
     def exp2(self, x: Value) -> Value:
-        """``exp(x * ln 2)``, the guide's forward-compatible form; `jnp.exp2` emits `math_exp2` today.
+        """``exp(x * ln 2)``, the Zig DSL's forward-compatible form; `jnp.exp2` emits `math_exp2` today.
 
         Example:
             >>> b.exp2(b.lift(1.0)).dtype

@@ -39,7 +39,7 @@ class MemrefOps(Core):
 
         Args:
             ref: in SMEM.
-            indices: one a dimension, index values or ints.
+            indices: one for each dimension, index values or ints.
 
         Example:
             >>> b.scalar_load(a.lens, [0]).dtype
@@ -119,7 +119,7 @@ class MemrefOps(Core):
 
     @op("tpu.erase_memref_layout", group="memref", source="tpu.erase_memref_layout")
     def erase_layout(self, ref: Value) -> Value:
-        """The ref without a tiled layout annotation: what ``memref.cast`` to no layout is in the guide.
+        """The ref without a tiled layout annotation: what ``memref.cast`` to no layout is in the Zig DSL.
 
         Example:
             >>> b.erase_layout(a.x).shape
@@ -130,7 +130,7 @@ class MemrefOps(Core):
 
     @op("tpu.erase_memref_layout", group="memref", source="b.eraseMemRefLayout(mem_ref)")
     def erase_memref_layout(self, ref: Value) -> Value:
-        """The guide's name for `erase_layout`.
+        """The Zig DSL's name for `erase_layout`.
 
         Example:
             >>> b.erase_memref_layout(a.x).shape

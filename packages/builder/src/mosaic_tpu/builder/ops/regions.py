@@ -207,7 +207,7 @@ class If(_Structured):
         self._then.yield_()
 
     def yield_then(self) -> None:
-        """The guide's name for `yield_`."""
+        """The Zig DSL's name for `yield_`."""
         self._then.yield_()
 
     def __enter__(self) -> Self:
@@ -269,11 +269,11 @@ class While(_Structured):
         return self.after.carried
 
     def yield_before(self, condition: Value, *forwarded: Value) -> None:
-        """The guide's name for `condition`."""
+        """The Zig DSL's name for `condition`."""
         self.condition(condition, *forwarded)
 
     def yield_after(self, *values: Value) -> None:
-        """The guide's name for `yield_`."""
+        """The Zig DSL's name for `yield_`."""
         self.yield_(*values)
 
     def condition(self, condition: Value, *forwarded: Value) -> None:

@@ -424,7 +424,7 @@ class TpuDataOps(Core):
 
     @op("tpu.reciprocal", source="b.reciprocalOpts(x, .{ .approximate })", traits=("elementwise", "pure"))
     def reciprocal_opts(self, x: Value, *, approximate: bool = False, full_range: bool = False) -> Value:
-        """The guide's name for `reciprocal` with its options.
+        """The Zig DSL's name for `reciprocal` with its options.
 
         Example:
             >>> b.reciprocal_opts(b.ref_load(a.x), approximate=True).dtype

@@ -115,7 +115,7 @@ class TpuDmaOps(Core):
         device_id: Value | int | None = None,
         core_id: Value | int | None = None,
     ) -> None:
-        """The guide's name for `sem_signal` with its options.
+        """The Zig DSL's name for `sem_signal` with its options.
 
         Example:
             >>> b.sem_signal_opts(b.sem_alloc(), 1, device_id=0)
@@ -295,7 +295,7 @@ class TpuDmaOps(Core):
         core_id: Value | int | None = None,
         strict_ordering: bool = False,
     ) -> None:
-        """The guide's spelling of `wait_dma`; emits what Pallas emits on the installed jaxlib.
+        """The Zig DSL's spelling of `wait_dma`; emits what Pallas emits on the installed jaxlib.
 
         Example:
             >>> b.wait_dma2(b.sem_alloc("dma"), a.hbm, a.x)
@@ -327,7 +327,7 @@ class TpuDmaOps(Core):
 
     @op("tpu.delay", source="b.delay(cycles)", traits=("debug",))
     def delay(self, nanos: Value | int) -> None:
-        """Wait about that many nanoseconds (the dialect counts nanoseconds, the guide said cycles).
+        """Wait about that many nanoseconds (the dialect counts nanoseconds, the Zig DSL says cycles).
 
         Example:
             >>> b.delay(100)

@@ -86,7 +86,7 @@ class TpuMatmulOps(Core):
         lhs_batch: Sequence[int] = (),
         rhs_batch: Sequence[int] = (),
     ) -> DotDimensionNumbers:
-        """Dimension numbers for `matmul`, spelled as in the guide.
+        """Dimension numbers for `matmul`, spelled as in the Zig DSL.
 
         Example:
             >>> b.dot_dimension_numbers([1], [1], [0], [0], [0, 0, 1, 0]).lhs_contracting
@@ -185,7 +185,7 @@ class TpuMatmulOps(Core):
         precision: Precision | str | None = None,
         dimension_numbers: DotDimensionNumbers | None = None,
     ) -> Value:
-        """The guide's name for `matmul` with its options.
+        """The Zig DSL's name for `matmul` with its options.
 
         Example:
             >>> x = b.zeros((8, 128), bf16)

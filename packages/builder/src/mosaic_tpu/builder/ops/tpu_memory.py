@@ -136,7 +136,7 @@ class TpuMemoryOps(VectorOps):
         mask: Value | None = None,
         add: bool = False,
     ) -> None:
-        """The guide's name for `vector_store` with its options.
+        """The Zig DSL's name for `vector_store` with its options.
 
         Example:
             >>> b.ref_store_opts(a.x, b.zeros((8, 128), f32), add=True)
@@ -144,7 +144,7 @@ class TpuMemoryOps(VectorOps):
         self.vector_store(ref, value, indices, mask=mask, strides=strides, add=add)
 
     def _sublane_strides(self, ref: Value, strides: Sequence[int], name: str) -> tuple[int, ...]:
-        """Strides of a tpu.vector_load or vector_store: none, or one a dimension."""
+        """Strides of a tpu.vector_load or vector_store: none, or one for each dimension."""
         steps = self._ints(strides, name, "strides")
         return self._strides(ref, steps, name) if steps else ()
 
@@ -226,8 +226,8 @@ class TpuMemoryOps(VectorOps):
 
         Args:
             ref: any ref, semaphore arrays too.
-            offsets: one a dimension: i32 values, or ints (a fresh i32 constant each).
-            sizes: one a dimension: ints, or i32 values for a size known at run time.
+            offsets: one for each dimension: i32 values, or ints (a fresh i32 constant each).
+            sizes: one for each dimension: ints, or i32 values for a size known at run time.
 
         Example:
             >>> b.memref_slice(a.x, [0, 0], [4, 128]).shape

@@ -24,7 +24,7 @@ class MeshDevice:
     """A device by its coordinates on a mesh: ``device_id={"x": 1}`` of Pallas.
 
     Attributes:
-        coordinates: one an axis, an int or an i32 value; this device's own along axes that are left out.
+        coordinates: one for each axis, an int or an i32 value; this device's own along axes that are left out.
         mesh: the size of every axis, in order, as the call's mesh has them.
     """
 
@@ -75,7 +75,11 @@ class AsyncCopy:
         return source, target, semaphore, source_sem, device
 
     def start(self, *, priority: int = 0) -> None:
-        """Start the copy: ``tpu.enqueue_dma``."""
+        """Start the copy: ``tpu.enqueue_dma``.
+
+        Args:
+            priority: 0 or 1, lower first.
+        """
         with self.builder.pallas._one_line():
             self._start(priority)
 
@@ -248,7 +252,15 @@ class DmaIdioms(RefIdioms):
 
     @idiom("pltpu.make_async_copy(src, dst, sem)", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))
     def async_copy(self, source: RefLike, target: RefLike, semaphore: RefLike) -> AsyncCopy:
-        """`pltpu.make_async_copy`.
+        """`pltpu.make_async_copy`: a copy on this device, which `AsyncCopy.start` starts and `AsyncCopy.wait` awaits.
+
+        Args:
+            source: ref to copy from, or a view of one: ``a.x.at[0:8]``.
+            target: ref or view to copy to, of the same shape and dtype.
+            semaphore: DMA semaphore that counts what has arrived: ``Sem("dma")``, or an element of a `SemArray`.
+
+        Returns:
+            The copy. Nothing is emitted yet.
 
         Example:
             >>> copy = b.pallas.async_copy(a.hbm, a.x, b.sem_alloc("dma"))
@@ -260,6 +272,10 @@ class DmaIdioms(RefIdioms):
     @idiom("pltpu.sync_copy(src, dst)", "tpu.region", "tpu.enqueue_dma", "tpu.wait_dma", group="dma", traits=("dma",))
     def sync_copy(self, source: RefLike, target: RefLike) -> None:
         """`pltpu.sync_copy`: a copy that is waited for, with a semaphore of its own.
+
+        Args:
+            source: ref to copy from, or a view of one.
+            target: ref or view to copy to.
 
         Example:
             >>> b.pallas.sync_copy(a.hbm, a.x)
@@ -275,6 +291,16 @@ class DmaIdioms(RefIdioms):
         self, source: RefLike, target: RefLike, send_semaphore: RefLike, recv_semaphore: RefLike, device_id: Device
     ) -> AsyncCopy:
         """`pltpu.make_async_remote_copy` to a logical device, or to one on a mesh (`on_mesh`).
+
+        Args:
+            source: ref or view here to copy from.
+            target: ref or view on the other device to copy to, named by this device's own ref.
+            send_semaphore: DMA semaphore that counts here what has left: `AsyncCopy.wait_send`.
+            recv_semaphore: DMA semaphore that counts there what has arrived: `AsyncCopy.wait_recv`.
+            device_id: logical device to copy to, or one on a mesh.
+
+        Returns:
+            The copy. Nothing is emitted yet; `AsyncCopy.wait` waits for both.
 
         Example:
             >>> send, recv = b.sem_alloc("dma"), b.sem_alloc("dma")

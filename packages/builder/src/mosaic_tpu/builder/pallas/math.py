@@ -47,7 +47,7 @@ class MathIdioms(ElementwiseIdioms):
 
     @idiom("jnp.exp2(x)", "math.exp2", group="math", traits=("elementwise", "pure"))
     def exp2(self, x: Value) -> Value:
-        """`jnp.exp2`: one ``math.exp2``, where the guide's ``b.exp2`` multiplies by ln 2.
+        """`jnp.exp2`: one ``math.exp2``, where the Zig DSL's ``b.exp2`` multiplies by ln 2.
 
         Example:
             >>> b.pallas.exp2(a.x[...]).shape

@@ -49,7 +49,7 @@ class Pipeline:
         windows: of the inputs, then of what is read and written, then of the outputs.
         kinds: what each of them is.
         core_axis: dimension of the kernel's grid whose programs share the steps.
-        semantics: one a dimension of the grid.
+        semantics: one for each dimension of the grid.
         trace_scopes: whether its phases are spans of the profile.
         no_pipelining: whether every copy is waited for at once.
     """
@@ -441,7 +441,7 @@ class PipelineIdioms(ControlIdioms):
                 ``Buffered((in, out))`` too. In Pallas the caller allocates these, and then all others:
                 ``allocations=[pltpu.BufferedRef.input_output(…), …]``, of a run_scoped around the pipeline.
             core_axis: the dimension of the kernel's grid whose programs share a parallel dimension of this one.
-            dimension_semantics: ``parallel`` or ``arbitrary``, one a dimension; they matter with `core_axis` only.
+            dimension_semantics: ``parallel`` or ``arbitrary`` for each dimension; they matter with `core_axis` only.
             trace_scopes: whether the phases are spans of the profile.
             no_pipelining: copy and wait, block by block, to find errors.
 
