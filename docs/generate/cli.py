@@ -112,6 +112,7 @@ def write(site: Site) -> None:
         common=_options([a for a in found[0].arguments() if _is_common(a)]),
         codes=table(("exit code", "when"), ((f"`{number}`", when) for number, when in _CODES)),
         error=fenced(_form("error") or "", "json"),
+        written=fenced(_form("written") or "", "json"),
         each="\n".join(map(_section, found)),
     )
 
@@ -130,8 +131,7 @@ def _section(verb: Verb) -> str:
     if used:
         parts.append(f"Used in {', '.join(used)}.\n")
     parts += _transcripts(verb.words)
-    # What is in a file is the same without it.
-    for stem, title in ((verb.anchor, "in JSON"), (f"{verb.anchor}-file", "in JSON, with `-o`")):
+    for stem, title in ((verb.anchor, "in JSON"), (f"{verb.anchor}-table", "in JSON, with `--table`")):
         if form := _form(stem):
             inside = "\n".join(f"    {line}" for line in fenced(form, "json").splitlines())
             parts.append(f'??? note "{NAME} {verb.name} {title}"\n\n{inside}\n')

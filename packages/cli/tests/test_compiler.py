@@ -145,10 +145,12 @@ def test_a_schedule_in_every_form() -> None:
     same_shape("schedule", data)
     picture = cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "svg")
     assert picture.out.startswith("<svg ") and picture.out.endswith("</svg>\n")
-    written = cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "svg", "-o", "s.svg", "--json")
-    assert written.json["bytes"] == Path("s.svg").stat().st_size
-    cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", "json", "-o", "s.json")
-    assert json.loads(Path("s.json").read_text()) == data.json
+    for form, shown in (("text", said), ("json", data), ("svg", picture)):
+        written = cli("schedule", "matmul", *SMALL, "--target", "v5e", "--form", form, "-o", "file", "--json")
+        assert written.json["bytes"] == Path("file").stat().st_size
+        assert Path("file").read_text().rstrip("\n") == shown.out.rstrip("\n")
+        same_shape("written", written)
+    assert Path("file").read_text().startswith("<svg ")
 
 
 @pytest.mark.usefixtures("needs_compiler")
@@ -191,6 +193,7 @@ def test_a_search_space_is_needed() -> None:
 def test_a_table_makes_no_folder() -> None:
     refused(cli("tune", "matmul", "--vary", "block_m=256", "--table", "no/t.json"), "there is no folder no")
     assert not Path("no").exists()
+    refused(cli("tune", "matmul", "--vary", "block_m=256", "--table", "-"), "--table -", "name a file")
 
 
 @pytest.mark.parametrize("option", ["--timeout", "--vmem-limit-bytes", "--workers"])

@@ -71,6 +71,7 @@ def test_a_text_goes_to_a_file() -> None:
     said = cli("ir", "show", "double.mlir", "-o", "out.mlir")
     assert (said.code, said.out) == (0, f"{Path('out.mlir').stat().st_size:,} bytes in out.mlir\n")
     assert Path("out.mlir").read_text() == cli("ir", "show", "double.mlir", "-o", "-").out
+    same_shape("written", cli("ir", "show", "double.mlir", "-o", "out.mlir", "--json"))
 
 
 @pytest.fixture
@@ -235,3 +236,4 @@ def test_a_lifted_module_as_json_and_in_a_file() -> None:
     same_shape("ir-lift", said)
     file = cli("ir", "lift", "double.mlir", "-o", "double.py", "--json")
     assert file.json["bytes"] == len(Path("double.py").read_bytes())
+    same_shape("written", file)

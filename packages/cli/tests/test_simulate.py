@@ -99,6 +99,7 @@ def test_arrays_that_are_none_are_wrong_usage() -> None:
 def test_a_file_has_the_name_that_was_given() -> None:
     Path("folder").mkdir()
     refused(cli("simulate", "double.mlir", "-o", "folder"), "cannot write folder: it is a folder")
+    refused(cli("simulate", "double.mlir", "-o", "-"), "-o - would mix with the answer", "name a file")
     assert cli("simulate", "double.mlir", "-o", "y").code == 0
     assert sorted(path.name for path in Path().iterdir()) == ["double.mlir", "folder", "race.mlir", "y"]
     with np.load("y") as found:

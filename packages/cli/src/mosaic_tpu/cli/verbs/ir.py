@@ -37,7 +37,8 @@ def show(
     """Show a module as MLIR text, whatever form it has."""
     found = source(name)
     text = module_text(found, number_or_name(kernel), canonical=canonical)
-    deliver(common.json, SHOW, {"source": found.name, "canonical": canonical}, text, output, MLIR)
+    data = {"source": found.name, "canonical": canonical, "text": text}
+    deliver(common.json, SHOW, data, text, output, MLIR)
     return 0
 
 
@@ -180,5 +181,5 @@ def lift(
     found = source(name)
     # A kernel of the zoo as it was lowered, with the names of its arguments.
     text = lifted(found.data if found.chosen is not None else found.body(number_or_name(kernel)), style=style)
-    deliver(common.json, LIFT, {"source": found.name, "style": style}, text, output, PYTHON)
+    deliver(common.json, LIFT, {"source": found.name, "style": style, "text": text}, text, output, PYTHON)
     return 0

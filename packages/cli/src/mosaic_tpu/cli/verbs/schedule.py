@@ -18,7 +18,7 @@ from mosaic_tpu.cli._options import (
     Which,
     target_of,
 )
-from mosaic_tpu.cli._output import deliver, print_json, working
+from mosaic_tpu.cli._output import deliver, json_text, without_schema, working
 
 SCHEDULE: Final = "mosaic-tpu/schedule/1"
 
@@ -48,18 +48,10 @@ def schedule(
     with found.named(), working(f"{found.name} for {wanted}"):
         compiled = aot.compile(found.data, wanted, schedule=True, **vars(compiler))
     made = _chosen(compiled, kernel, found.name)
-    data: dict[str, Any] = {"source": found.name, **{k: v for k, v in made.to_json().items() if k != "schema"}}
-    if common.json or form == "json":
-        if output is None:
-            print_json(SCHEDULE, data)
-            return 0
-        import json
-
-        content = json.dumps({"schema": SCHEDULE, **data}, indent=2)
-    else:
-        content = made.svg() if form == "svg" else str(made)
+    data = {"source": found.name, **without_schema(made.to_json())}
+    content = json_text(SCHEDULE, data) if form == "json" else made.svg() if form == "svg" else str(made)
     styles = ((r"(?m)^▶.*", "bold"),) if form == "text" else ()
-    deliver(common.json, SCHEDULE, {"source": found.name, "form": form}, content, output, styles)
+    deliver(common.json, SCHEDULE, data, content, output, styles)
     return 0
 
 

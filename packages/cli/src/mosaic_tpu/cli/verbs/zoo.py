@@ -1,5 +1,6 @@
 """`mosaic-tpu zoo`: the kernels of the zoo."""
 
+import base64
 from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
@@ -88,6 +89,10 @@ def emit(
     content = _emitted(found, form, canonical, locations)
     data: dict[str, Any] = {"kernel": found.info.name, "preset": found.preset, "form": form}
     data["config"] = plain_config(found.config)
+    if isinstance(content, str):
+        data["text"] = content
+    else:
+        data["base64"] = base64.b64encode(content).decode()
     deliver(common.json, EMIT, data, content, output, MLIR)
     return 0
 
