@@ -67,7 +67,7 @@ class Pipe(io.BytesIO):
         return os.open(os.devnull, os.O_WRONLY)
 
 
-#: Objects whose names are data, of ops or fields for example, and what their members are called; `[]` for those in a list.
+#: Objects whose names are data, of ops or fields for example, and what their members are called; `[]` after a list's.
 _OPEN: Final = dict.fromkeys(
     ("best", "config", "limits", "matmuls", "memory", "op_counts", "outcomes", "rows[]", "slots", "unwritten"), ""
 ) | {"presets": "config"}
