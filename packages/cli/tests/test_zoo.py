@@ -64,7 +64,7 @@ def test_a_changed_config_is_shown_beside_the_presets() -> None:
         (["matmull"], ("no kernel 'matmull'", "did you mean 'matmul'?")),
         (["nothing"], ("no kernel 'nothing'", "one of matmul, ")),
         (["matmul:llama"], ("no preset 'llama'", "llama-3-8b-mlp")),
-        (["matmul", "--set", "m"], ("--set m sets nothing", "FIELD=VALUE")),
+        (["matmul", "--set", "m"], ("--set m is no name and value", "FIELD=VALUE")),
         (["matmul", "--set", "x_dtyp=f32"], ("no field 'x_dtyp'", "did you mean 'x_dtype'?")),
         (["matmul", "--set", "x_dtype=f99"], ("'f99', which is no element type", "bf16")),
         (["matmul", "--set", "x_dtype=3"], ("x_dtype is 3, and must be the name of an element type", "x_dtype=bf16")),

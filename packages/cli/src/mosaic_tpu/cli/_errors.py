@@ -151,6 +151,17 @@ def source_line(place: str | None) -> str:
     return linecache.getline(found[1], int(found[2])).strip()
 
 
+def with_lines(text: str) -> str:
+    """A report or an error with the line of source under each place, where the file is here."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines.append(line)
+        label, found, place = line.partition("at: ")
+        if found and not label.strip() and (code := source_line(place)):
+            lines.append(f"{label}    {code}")
+    return "\n".join(lines)
+
+
 def _help_of(arguments: Sequence[str]) -> str:
     """The help of the verb that was meant."""
     from mosaic_tpu.cli._main import GROUPS, NAME, VERBS

@@ -4,7 +4,7 @@ import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -78,6 +78,9 @@ COMMON = Common()
 #: As `mosaic_tpu.aot.TARGETS` has them, which the help would have to import.
 GENERATIONS: Final = "v4, v5e, v5p, v6e, tpu7x"
 
+type Engine = Annotated[
+    Literal["numpy", "xla"], Parameter(help="xla is faster for big shapes; only numpy looks for all hazards.")
+]
 type Kernel = Annotated[
     str,
     Parameter(
@@ -167,8 +170,3 @@ def target_of(name: str) -> str:
     if len(found) != 1:
         raise UsageError(f"this needs one target and not {len(found)}", "--target v6e")
     return found[0]
-
-
-def number_or_name(text: str | None) -> str | int | None:
-    """Which kernel is meant."""
-    return int(text) if text is not None and text.isdecimal() else text

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
+    from mosaic_tpu.cli._options import Engine
     from mosaic_tpu.sim import Report
     from mosaic_tpu.zoo import KernelInfo
 
-type Engine = Literal["numpy", "xla"]
-ENGINES: Final = "xla is faster for big shapes; only numpy"
 #: Unit roundoff of bf16, to which the MXU rounds what it multiplies.
 _BF16: Final = 2.0**-8
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Any
 
 
 def prepare() -> None:
-    """What the shell closed reads and writes nothing; what an encoding lacks is written as an escape.
-
-    Under PYTHONUNBUFFERED a write that a pipe or a disk takes in part would lose the rest without a word.
-    """
+    """What the shell closed reads and writes nothing; what an encoding lacks is written as an escape."""
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open as long as the process
         elif name != "stdin" and isinstance(stream, io.TextIOWrapper):
-            if isinstance(stream.buffer, io.RawIOBase):
-                buffer = io.BufferedWriter(stream.detach())
-                stream = io.TextIOWrapper(buffer, stream.encoding, line_buffering=True)
-                setattr(sys, name, stream)
-            stream.reconfigure(errors="backslashreplace")
+            setattr(sys, name, whole := _buffered(stream))
+            whole.reconfigure(errors="backslashreplace")
     if os.environ.get("COLUMNS") == "0":  # as some terminals have it that do not know; Rich would write nothing
         del os.environ["COLUMNS"]
+
+
+def _buffered(stream: Any) -> Any:
+    """The stream; under PYTHONUNBUFFERED one that loses nothing of what a pipe or a disk takes in part."""
+    if not isinstance(stream.buffer, io.RawIOBase):
+        return stream
+    return io.TextIOWrapper(io.BufferedWriter(stream.detach()), stream.encoding, line_buffering=True)

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final, Literal
 from cyclopts import App, Parameter
 
 from mosaic_tpu.cli._kernels import Chosen, chosen, plain_config
-from mosaic_tpu.cli._options import COMMON, Common, Kernel, Large, Output, Seed, Settings, flag
+from mosaic_tpu.cli._options import COMMON, Common, Engine, Kernel, Large, Output, Seed, Settings, flag
 from mosaic_tpu.cli._output import MLIR, answer, deliver, report, table, verdict, working
-from mosaic_tpu.cli._run import ENGINES, Engine, Run, run_example
+from mosaic_tpu.cli._run import Run, run_example
 
 LIST: Final = "mosaic-tpu/zoo-list/1"
 SHOW: Final = "mosaic-tpu/zoo-show/1"
@@ -115,7 +115,7 @@ def run(
     name: Kernel,
     /,
     *,
-    engine: Annotated[Engine, Parameter(help=f"{ENGINES} looks for all hazards.")] = "numpy",
+    engine: Engine = "numpy",
     seed: Seed = 0,
     large: Large = False,
     settings: Settings = None,
