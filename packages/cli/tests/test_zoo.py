@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,15 +192,56 @@ def test_integers_are_exact() -> None:
     assert (result["error"], result["tolerance"], result["agrees"]) == (0.0, 0.0, True)
 
 
-def test_a_result_that_is_off_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    info = KERNELS["matmul"]
-    reference = info.reference
-    parts = info._parts
-    wrong = type(parts)(parts.function, parts.kernel, lambda x, y: 1.1 * reference(x, y), parts.example)
-    monkeypatch.setitem(vars(info), "_parts", wrong)
-    said = cli("zoo", "run", "matmul", *SMALL)
-    assert said.code == 1
-    assert "DIFFERS" in said.out
+F32 = ("--set", "x_dtype=f32", "--set", "y_dtype=f32", "--set", "out_dtype=f32")
+SCALED = ("--set", "sm_scale=0.088")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "tolerance"),
+    [
+        ("matmul", SMALL, 2**-8),
+        ("matmul", (*SMALL, "--set", "out_dtype=f32"), 2**-16),
+        ("matmul", (*SMALL, *F32), 2**-7),
+        ("gated_delta_net", ("--set", "dtype=f32"), 2**-16),
+        ("ragged_paged_attention", SCALED, 2**-7),
+        ("ragged_paged_attention", (*SCALED, "--set", "q_dtype=f32", "--set", "kv_dtype=f32"), 0.041),
+    ],
+)
+def test_a_result_that_is_off_fails(
+    kernel: str, options: tuple[str, ...], tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is scaled by more than the tolerance; by less, it agrees."""
+    info, parts = KERNELS[kernel], KERNELS[kernel]._parts
+
+    def scaled(factor: float) -> Callable[..., Any]:
+        def reference(*arrays: Any, **more: Any) -> Any:
+            found = parts.reference(*arrays, **more)
+            return tuple(factor * f for f in found) if isinstance(found, tuple) else factor * found
+
+        # The options of the mathematics are those that it takes.
+        return functools.update_wrapper(reference, parts.reference)
+
+    for factor, code in ((1.0, 0), (1 + tolerance / 4, 0), (1 + 2 * tolerance, 1)):
+        monkeypatch.setitem(vars(info), "_parts", dataclasses.replace(parts, reference=scaled(factor)))
+        said = cli("zoo", "run", kernel, *options)
+        assert (said.code, "DIFFERS" in said.out) == (code, code == 1), said.out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("matmul", *SMALL, "--set", "x_dtype=f16", "--set", "y_dtype=f16", "--set", "out_dtype=f32"),
+        ("matmul", *SMALL, "--set", "x_dtype=f8e4m3fn", "--set", "out_dtype=f32"),
+        ("ragged_paged_attention", "--set", "q_dtype=f32", "--set", "kv_dtype=f32"),
+        ("ragged_paged_attention", *SCALED, "--set", "q_dtype=f32"),
+        ("ragged_paged_attention", *SCALED, "--set", "kv_dtype=f32"),
+        ("ragged_paged_attention", *SCALED, "--set", "num_kv_heads=4", "--set", "kv_dtype=i8",
+         "--set", "k_scale=0.2", "--set", "v_scale=0.2"),
+    ],
+)  # fmt: skip
+def test_kernels_of_other_types_agree(options: tuple[str, ...]) -> None:
+    said = cli("zoo", "run", *options)
+    assert said.code == 0, said.out + said.err
 
 
 def test_a_config_of_json_is_plain() -> None:
