@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 from conformance.harness import transcripts
 from docs.generate import examples
 from docs.generate.site import ROOT, WRITTEN, Site, code, fenced, outside, prose, table
-from mosaic_tpu.cli import _errors
+from mosaic_tpu.cli._errors import EXIT_CODES
 from mosaic_tpu.cli._main import GROUPS, NAME, VERBS, app
 
 if TYPE_CHECKING:
@@ -44,15 +44,6 @@ _OPTION: Final = re.compile(r"(?<!\w)(--?[a-z][\w-]*(?: \w+=[\w,]+)?|(?<= )-(?= 
 _VALUES: Final[dict[Any, str]] = {Literal: "CHOICE", Path: "FILE", int: "N", str: "TEXT", "--timeout": "SECONDS"}
 #: Characters of a form's line.
 _LINE: Final = 80
-_CODES: Final = (
-    ("0", "All is well."),
-    (_errors.FAILED, "A check failed: a hazard, a refusal, a difference. Or an input is refused."),
-    (_errors.USAGE, "The command was used wrongly. The message ends with what to type instead."),
-    (_errors.TIMED_OUT, "The compiler or a run took longer than `--timeout`: nothing is known of the kernel."),
-    (_errors.FAULT, "A fault of ours. `--debug` shows its traceback."),
-    (_errors.INTERRUPTED, "Interrupted from the keyboard."),
-    (_errors.BROKEN_PIPE, "The reader of a pipe went away."),
-)
 
 
 @dataclass(frozen=True)
@@ -110,8 +101,9 @@ def write(site: Site) -> None:
         "reference/cli.md",
         verbs=table(("verb", "what it does"), rows),
         common=_options([a for a in found[0].arguments() if _is_common(a)]),
-        codes=table(("exit code", "when"), ((f"`{number}`", when) for number, when in _CODES)),
+        codes=table(("exit code", "when"), ((f"`{number}`", _prose(when)) for number, when in EXIT_CODES.items())),
         error=fenced(_form("error") or "", "json"),
+        written=fenced(_form("written") or "", "json"),
         each="\n".join(map(_section, found)),
     )
 
@@ -130,8 +122,7 @@ def _section(verb: Verb) -> str:
     if used:
         parts.append(f"Used in {', '.join(used)}.\n")
     parts += _transcripts(verb.words)
-    # What is in a file is the same without it.
-    for stem, title in ((verb.anchor, "in JSON"), (f"{verb.anchor}-file", "in JSON, with `-o`")):
+    for stem, title in ((verb.anchor, "in JSON"), (f"{verb.anchor}-table", "in JSON, with `--table`")):
         if form := _form(stem):
             inside = "\n".join(f"    {line}" for line in fenced(form, "json").splitlines())
             parts.append(f'??? note "{NAME} {verb.name} {title}"\n\n{inside}\n')

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import griffe
-
 from conformance.cases.kernels import CASES
 from conformance.harness import levels
 from docs.generate.artefacts import BATCHES
@@ -29,6 +27,7 @@ from docs.generate.site import (
     tabs,
 )
 from mosaic_tpu import zoo
+from mosaic_tpu.cli._describe import meanings
 from mosaic_tpu.zoo import KernelInfo
 
 #: What the columns of the table of schedules mean.
@@ -103,7 +102,7 @@ def _path(function: Any) -> str:
 
 def _config(info: KernelInfo) -> str:
     config = info.kernel.config
-    about = attributes(config)
+    about = meanings(config)
     rows = []
     for field in dataclasses.fields(config):
         default = "" if field.default is dataclasses.MISSING else code(_shown(field.default))
@@ -111,13 +110,6 @@ def _config(info: KernelInfo) -> str:
     summary = (inspect.getdoc(config) or "").partition("\n\n")[0].replace("\n", " ")
     head = f"{code(config.__name__)}: {prose(summary)}\n"
     return f"{head}\n{table(('field', 'type', 'default', 'what it is'), rows)}\n"
-
-
-def attributes(cls: type[Any]) -> dict[str, str]:
-    """What a class's docstring says of its attributes."""
-    sections = griffe.Docstring(inspect.getdoc(cls) or "").parse("google", warnings=False)
-    found = [s for s in sections if s.kind is griffe.DocstringSectionKind.attributes]
-    return {item.name: item.description.replace("\n", " ") for section in found for item in section.value}
 
 
 def _type(annotation: Any) -> str:

@@ -67,9 +67,9 @@ class Pipe(io.BytesIO):
         return os.open(os.devnull, os.O_WRONLY)
 
 
-#: Objects whose names are data, of ops or fields for example, and what their members are called.
+#: Objects whose names are data, of ops or fields for example, and what their members are called; `[]` after a list's.
 _OPEN: Final = dict.fromkeys(
-    ("best", "config", "limits", "matmuls", "memory", "op_counts", "outcomes", "slots", "unwritten"), ""
+    ("best", "config", "limits", "matmuls", "memory", "op_counts", "outcomes", "rows[]", "slots", "unwritten"), ""
 ) | {"presets": "config"}
 
 
@@ -88,7 +88,7 @@ def shape(*values: Any, name: str = "") -> Any:
         return dict(_member(inner, there) for inner in dict.fromkeys(name for value in there for name in value))
     if all(isinstance(value, list) for value in there) and there:
         elements = [element for value in there for element in value]
-        return [shape(*elements)] if elements else []
+        return [shape(*elements, name=f"{name}[]")] if elements else []
     return " | ".join(sorted({type(value).__name__ for value in there})) or "null"
 
 

@@ -47,6 +47,7 @@ def test_a_table_is_shown_in_full() -> None:
     same_text("conformance-table", cli("conformance", ".conformance/report.json", "--table", "identity"))
     said = cli("conformance", "--table", "identity", "--json")
     assert said.json["reports"][0]["rows"] == REPORT["tables"]["identity"]
+    same_shape("conformance-table", said)
     refused(cli("conformance", "--table", "nothing"), "no table 'nothing'", "identity, numerics")
 
 

@@ -23,6 +23,8 @@ from .cli_kit import shape
         ([{"config": {"m": 1, "scale": None}}], {"config": {"*?": "int"}}),
         ([{"presets": {"default": {"m": 1}, "large": {"m": "x"}}}], {"presets": {"*": {"*": "int | str"}}}),
         ([{"unwritten": {}}], {"unwritten": {}}),
+        ([{"rows": [{"a": 1}, {"b": "x"}]}], {"rows": [{"*": "int | str"}]}),
+        ([{"runs": [{"a": 1}, {"a": 2}]}], {"runs": [{"a": "int"}]}),
     ],
 )
 def test_a_form_has_all_that_the_documents_have(documents: list[Any], form: Any) -> None:

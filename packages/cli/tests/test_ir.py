@@ -13,6 +13,9 @@ import pytest
 from jax.experimental import pallas as pl
 from jaxlib.mlir.dialects import stablehlo
 
+from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._input import picked
+
 from .cli_kit import DOUBLE, RACE, cli, refused, same_shape, same_text
 
 TRIPLE = DOUBLE.replace(
@@ -71,6 +74,7 @@ def test_a_text_goes_to_a_file() -> None:
     said = cli("ir", "show", "double.mlir", "-o", "out.mlir")
     assert (said.code, said.out) == (0, f"{Path('out.mlir').stat().st_size:,} bytes in out.mlir\n")
     assert Path("out.mlir").read_text() == cli("ir", "show", "double.mlir", "-o", "-").out
+    same_shape("written", cli("ir", "show", "double.mlir", "-o", "out.mlir", "--json"))
 
 
 @pytest.fixture
@@ -116,23 +120,41 @@ def test_a_kernel_of_a_program_is_chosen() -> None:
     program = cli("zoo", "emit", "matmul", "--form", "stablehlo").data
     for which in ("0", "matmul_kernel"):
         assert cli("ir", "show", "-", "--kernel", which, stdin=program).code == 0
-    refused(cli("ir", "show", "-", "--kernel", "1", stdin=program), "has not one kernel 1", "0 matmul_kernel")
+    refused(cli("ir", "show", "-", "--kernel", "1", stdin=program), "holds no kernel '1'", "0 matmul_kernel")
     refused(cli("ir", "show", "double.mlir", "--kernel", "double"), "one module and no program")
+
+
+TWICE = [("same", b"1"), ("same", b"1"), ("other", b"2"), ("other", b"3"), ("3", b"4")]
+
+
+@pytest.mark.parametrize(("which", "content"), [("same", b"1"), ("0", b"1"), ("1", b"1"), ("3", b"3"), ("4", b"4")])
+def test_kernels_that_are_the_same_are_one(which: str, content: bytes) -> None:
+    assert picked(TWICE, which, "x") == content
+    assert picked(TWICE[:2], None, "x") == b"1"
+
+
+@pytest.mark.parametrize(
+    ("which", "said"), [(None, "5 kernels"), ("other", "several kernels 'other'"), ("5", "no kernel '5'")]
+)
+def test_kernels_that_are_not_are_several(which: str | None, said: str) -> None:
+    with pytest.raises(UsageError, match=f"x holds {said}") as raised:
+        picked(TWICE, which, "x")
+    assert raised.value.hint.endswith("0 same, 1 same, 2 other, 3 other, 4 3")
 
 
 @pytest.mark.parametrize("verb", ["show", "lift", "verify"])
 @pytest.mark.parametrize(
-    ("name", "code", "word"),
+    ("name", "word"),
     [
-        ("no.mlir", 2, "there is no file no.mlir"),
-        ("nothing", 2, "no kernel 'nothing' in the zoo"),
-        ("matmul:nothing", 2, "no preset 'nothing'"),
-        ("no/such", 2, "there is no file no/such"),
-        (".", 2, "it is a folder"),
+        ("no.mlir", "there is no file no.mlir"),
+        ("nothing", "no kernel 'nothing'"),
+        ("matmul:nothing", "no preset 'nothing'"),
+        ("no/such", "there is no file no/such"),
+        (".", "it is a folder"),
     ],
 )
-def test_what_is_not_there_is_wrong_usage(verb: str, name: str, code: int, word: str) -> None:
-    refused(cli("ir", verb, name), word.replace(" in the zoo", ""), code=code)
+def test_what_is_not_there_is_wrong_usage(verb: str, name: str, word: str) -> None:
+    refused(cli("ir", verb, name), word)
 
 
 @pytest.mark.parametrize(
@@ -235,3 +257,4 @@ def test_a_lifted_module_as_json_and_in_a_file() -> None:
     same_shape("ir-lift", said)
     file = cli("ir", "lift", "double.mlir", "-o", "double.py", "--json")
     assert file.json["bytes"] == len(Path("double.py").read_bytes())
+    same_shape("written", file)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mosaic_tpu.aot import TARGETS
-from mosaic_tpu.cli import _main, main
+from mosaic_tpu.cli import _errors, _main, main
 from mosaic_tpu.cli._hints import for_shell, hints_for_shell
 from mosaic_tpu.cli._options import GENERATIONS, targets_of
 
@@ -47,6 +47,12 @@ def test_every_verb_is_listed() -> None:
     assert said.code == 0
     assert all(f"│ {verb} " in said.out for verb in _main.VERBS)
     assert said.out == cli().out
+
+
+def test_every_exit_code_is_in_the_help() -> None:
+    codes = {value for value in vars(_errors).values() if isinstance(value, int)}
+    assert {0, *codes} == set(_errors.EXIT_CODES)
+    assert all(f"{code}  {when}" in cli("--help").out for code, when in _errors.EXIT_CODES.items())
 
 
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
@@ -200,16 +206,19 @@ def test_a_closed_pipe_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert err.getvalue() == ""
 
 
-def test_a_pipe_that_is_closed_early_leaves_no_word() -> None:
-    command = f"{sys.executable} -m mosaic_tpu.cli zoo emit matmul | head -c 1 > {os.devnull}; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.returncode in (0, 141), done.stderr) == (True, "")
-
-
 def _in_a_shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = line.replace("mosaic-tpu", f"{sys.executable} -m mosaic_tpu.cli")
     given = {**os.environ, **variables}
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=given)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("reader", "code"), [("head -c 1", 141), ("cat", 0)])
+def test_a_pipe_that_is_closed_early_leaves_no_word(reader: str, code: int, unbuffered: str) -> None:
+    """The text is larger than the buffer of a pipe, 64 KiB."""
+    emit = "mosaic-tpu zoo emit ragged_paged_attention --no-canonical"
+    done = _in_a_shell(f"{emit} | {reader} > {os.devnull}; exit ${{PIPESTATUS[0]}}", PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, done.stderr) == (code, "")
 
 
 @pytest.mark.parametrize("line", ["mosaic-tpu zoo list >&-", "mosaic-tpu --help >&-", "mosaic-tpu zoo list --json >&-"])

@@ -67,6 +67,19 @@ def test_a_program_gets_arrays_of_its_main() -> None:
     assert (said.code, [given["array"] for given in said.json["inputs"]]) == (0, ["bfloat16[512, 512]"] * 2)
 
 
+def test_a_program_whose_arrays_have_other_names_and_types() -> None:
+    types = ("--set", "x_dtype=f8e5m2", "--set", "y_dtype=f8e4m3fn")
+    program = cli("zoo", "emit", "matmul", *SMALL, *types, "--form", "stablehlo").data
+    named = program.replace(b"%arg0", b"%x").replace(b"%arg1", b"%y")
+    said = cli("simulate", "-", "--json", stdin=named)
+    assert [tuple(given.values()) for given in said.json["inputs"]] == [
+        ("arg0", "float8_e5m2[512, 512]", "normal"),
+        ("arg1", "float8_e4m3fn[512, 512]", "normal"),
+    ]
+    unknown = named.replace(b"(%x: ", b"(%z: tensor<?xf32>, %x: ", 1)
+    refused(cli("simulate", "-", stdin=unknown), "values of type tensor<?xf32>", code=1)
+
+
 def test_arrays_come_from_files_and_go_to_one() -> None:
     x = np.arange(1024, dtype=np.float32).reshape(8, 128)
     np.save("x.npy", x)
@@ -99,6 +112,7 @@ def test_arrays_that_are_none_are_wrong_usage() -> None:
 def test_a_file_has_the_name_that_was_given() -> None:
     Path("folder").mkdir()
     refused(cli("simulate", "double.mlir", "-o", "folder"), "cannot write folder: it is a folder")
+    refused(cli("simulate", "double.mlir", "-o", "-"), "-o - would mix with the answer", "name a file")
     assert cli("simulate", "double.mlir", "-o", "y").code == 0
     assert sorted(path.name for path in Path().iterdir()) == ["double.mlir", "folder", "race.mlir", "y"]
     with np.load("y") as found:

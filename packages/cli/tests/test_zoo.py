@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +68,7 @@ def test_a_changed_config_is_shown_beside_the_presets() -> None:
         (["matmull"], ("no kernel 'matmull'", "did you mean 'matmul'?")),
         (["nothing"], ("no kernel 'nothing'", "one of matmul, ")),
         (["matmul:llama"], ("no preset 'llama'", "llama-3-8b-mlp")),
-        (["matmul", "--set", "m"], ("--set m sets nothing", "FIELD=VALUE")),
+        (["matmul", "--set", "m"], ("--set m is no name and value", "FIELD=VALUE")),
         (["matmul", "--set", "x_dtyp=f32"], ("no field 'x_dtyp'", "did you mean 'x_dtype'?")),
         (["matmul", "--set", "x_dtype=f99"], ("'f99', which is no element type", "bf16")),
         (["matmul", "--set", "x_dtype=3"], ("x_dtype is 3, and must be the name of an element type", "x_dtype=bf16")),
@@ -140,7 +144,7 @@ def test_every_form_is_what_the_kernel_gives() -> None:
 def test_a_file_is_written_and_read_back(form: str) -> None:
     said = cli("zoo", "emit", "matmul", "--form", form, "--no-canonical", "-o", "matmul.out", "--json")
     assert (said.code, said.json["bytes"]) == (0, Path("matmul.out").stat().st_size)
-    same_shape("zoo-emit-file", said)
+    same_shape("written", said)
     assert cli("ir", "diff", "matmul", "matmul.out").code == 0
 
 
@@ -153,7 +157,7 @@ def test_canonical_text_is_what_is_compared_as_mlir() -> None:
 def test_emitted_bytes_as_json() -> None:
     said = cli("zoo", "emit", "matmul", "--form", "bytes", "--json")
     assert base64.b64decode(said.json["base64"]).startswith(b"ML\xefR")
-    same_shape("zoo-emit", said)
+    same_shape("zoo-emit", said, cli("zoo", "emit", "matmul", "--json"))
 
 
 def test_bytes_are_not_for_a_terminal() -> None:
@@ -188,15 +192,56 @@ def test_integers_are_exact() -> None:
     assert (result["error"], result["tolerance"], result["agrees"]) == (0.0, 0.0, True)
 
 
-def test_a_result_that_is_off_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    info = KERNELS["matmul"]
-    reference = info.reference
-    parts = info._parts
-    wrong = type(parts)(parts.function, parts.kernel, lambda x, y: 1.1 * reference(x, y), parts.example)
-    monkeypatch.setitem(vars(info), "_parts", wrong)
-    said = cli("zoo", "run", "matmul", *SMALL)
-    assert said.code == 1
-    assert "DIFFERS" in said.out
+F32 = ("--set", "x_dtype=f32", "--set", "y_dtype=f32", "--set", "out_dtype=f32")
+SCALED = ("--set", "sm_scale=0.088")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "tolerance"),
+    [
+        ("matmul", SMALL, 2**-8),
+        ("matmul", (*SMALL, "--set", "out_dtype=f32"), 2**-16),
+        ("matmul", (*SMALL, *F32), 2**-7),
+        ("gated_delta_net", ("--set", "dtype=f32"), 2**-16),
+        ("ragged_paged_attention", SCALED, 2**-7),
+        ("ragged_paged_attention", (*SCALED, "--set", "q_dtype=f32", "--set", "kv_dtype=f32"), 0.041),
+    ],
+)
+def test_a_result_that_is_off_fails(
+    kernel: str, options: tuple[str, ...], tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is scaled by more than the tolerance; by less, it agrees."""
+    info, parts = KERNELS[kernel], KERNELS[kernel]._parts
+
+    def scaled(factor: float) -> Callable[..., Any]:
+        def reference(*arrays: Any, **more: Any) -> Any:
+            found = parts.reference(*arrays, **more)
+            return tuple(factor * f for f in found) if isinstance(found, tuple) else factor * found
+
+        # The options of the mathematics are those that it takes.
+        return functools.update_wrapper(reference, parts.reference)
+
+    for factor, code in ((1.0, 0), (1 + tolerance / 4, 0), (1 + 2 * tolerance, 1)):
+        monkeypatch.setitem(vars(info), "_parts", dataclasses.replace(parts, reference=scaled(factor)))
+        said = cli("zoo", "run", kernel, *options)
+        assert (said.code, "DIFFERS" in said.out) == (code, code == 1), said.out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("matmul", *SMALL, "--set", "x_dtype=f16", "--set", "y_dtype=f16", "--set", "out_dtype=f32"),
+        ("matmul", *SMALL, "--set", "x_dtype=f8e4m3fn", "--set", "out_dtype=f32"),
+        ("ragged_paged_attention", "--set", "q_dtype=f32", "--set", "kv_dtype=f32"),
+        ("ragged_paged_attention", *SCALED, "--set", "q_dtype=f32"),
+        ("ragged_paged_attention", *SCALED, "--set", "kv_dtype=f32"),
+        ("ragged_paged_attention", *SCALED, "--set", "num_kv_heads=4", "--set", "kv_dtype=i8",
+         "--set", "k_scale=0.2", "--set", "v_scale=0.2"),
+    ],
+)  # fmt: skip
+def test_kernels_of_other_types_agree(options: tuple[str, ...]) -> None:
+    said = cli("zoo", "run", *options)
+    assert said.code == 0, said.out + said.err
 
 
 def test_a_config_of_json_is_plain() -> None:

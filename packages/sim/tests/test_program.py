@@ -24,7 +24,7 @@ from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm, make_group_metadat
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from mosaic_tpu.sim import read, simulate
-from mosaic_tpu.sim._program import KernelCall, calls_of, run_program
+from mosaic_tpu.sim._program import KernelCall, calls_of, inputs_of, run_program
 from mosaic_tpu.sim.errors import InputError, MissingJaxError, ModuleFormatError, UnsupportedOpError
 from packages.sim.tests.rules_kit import kernel
 
@@ -139,6 +139,7 @@ def test_a_function_called_twice_holds_two_kernels(x: np.ndarray) -> None:
     jitted = jax.jit(double)
     lowered = lower(lambda x: jitted(jitted(x) + 1), x)
     assert [call.kernel_name for call in calls_of(lowered)] == ["double_kernel"] * 2
+    assert inputs_of(lowered) == [(x.shape, x.dtype)]
     (got,) = run_program(lowered, [x], in_numpy)
     np.testing.assert_array_equal(got, (x * 2 + 1) * 2)
 

@@ -29,13 +29,13 @@ def _ragged_paged_attention() -> Parts:
 
 
 def _gated_delta_net() -> Parts:
-    from mosaic_tpu.zoo.api.gated_delta_net import gated_delta_net
+    from mosaic_tpu.zoo.api.gated_delta_net import gated_delta_net, prepare
     from mosaic_tpu.zoo.examples.gated_delta_net import example
     from mosaic_tpu.zoo.kernels.gated_delta_net import KERNEL
     from mosaic_tpu.zoo.references.gated_delta_net import gated_delta_net as reference
     from mosaic_tpu.zoo.validation.gated_delta_net import validate_gated_delta_net
 
-    return Parts(gated_delta_net, KERNEL, reference, example, validate_gated_delta_net)
+    return Parts(gated_delta_net, KERNEL, reference, example, validate_gated_delta_net, prepare)
 
 
 def _llama_3_8b(tokens: int, queries: int, pages: int) -> dict[str, Any]:

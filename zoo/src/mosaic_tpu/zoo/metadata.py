@@ -28,6 +28,7 @@ class Parts:
         reference: float64 NumPy reference with the function's arguments.
         example: arrays and options of a call that a config serves.
         validate: host-side check of the values of concrete arrays.
+        prepare: from a config and the function's arrays, by name, to the kernel's operands, where those differ.
     """
 
     function: Callable[..., Any]
@@ -35,6 +36,7 @@ class Parts:
     reference: Callable[..., Any]
     example: Callable[[Any, np.random.Generator], Example]
     validate: Callable[..., None] | None = None
+    prepare: Callable[..., Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ class KernelInfo:
     def validate(self) -> Callable[..., None] | None:
         """Host-side check of the values of concrete arrays."""
         return self._parts.validate
+
+    @property
+    def prepare(self) -> Callable[..., Mapping[str, Any]] | None:
+        """From a config and the function's arrays, by name, to the kernel's operands, where those differ."""
+        return self._parts.prepare
 
     @cached_property
     def presets(self) -> Mapping[str, Any]:

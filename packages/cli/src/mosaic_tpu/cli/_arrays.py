@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,9 +24,6 @@ SIMULATED: Final = 3.0
 WITH_REFERENCE: Final = 6.0
 
 type Array = NDArray[Any]
-
-_MAIN: Final = re.compile(r"func\.func (?:public )?@main\((.*)", re.DOTALL)
-_TENSOR: Final = re.compile(r"(%\w+): tensor<((?:\d+x)*)([^>]+)>")
 
 
 @dataclass(frozen=True)
@@ -58,6 +54,8 @@ def given(source: Source, files: Sequence[Path], seed: int, *, large: bool = Tru
     if files:
         loaded = [array for file in files for array in _loaded(file)]
         return Given(loaded, [_how(f"input {n}", array, "file") for n, array in enumerate(loaded)])
+    from mosaic_tpu.sim import ir
+
     rng = np.random.default_rng(seed)
     if source.chosen is not None:
         kernel, config = source.chosen.info.kernel, source.chosen.config
@@ -65,7 +63,8 @@ def given(source: Source, files: Sequence[Path], seed: int, *, large: bool = Tru
         arrays = operands_of_zoo(source.chosen.info, config, rng)
         return Given(arrays, [_how(n, a, "generated") for n, a in zip(kernel.inputs, arrays, strict=True)])
     if source.program is not None:
-        specs, outputs = _of_main(source.program), None
+        specs = [(f"arg{n}", *spec) for n, spec in enumerate(ir.inputs_of(source.program))]
+        outputs = None
     else:
         specs, outputs = _of_module(source)
     sizes = [(shape, dtype) for _, shape, dtype in specs] + (outputs or [])
@@ -128,13 +127,10 @@ def _loaded(file: Path) -> list[Array]:
 def operands_of_zoo(info: KernelInfo, config: Any, rng: np.random.Generator) -> list[Array]:
     """The operands of a kernel's call on an example, in their order.
 
-    They are the function's arrays, as its module prepares them; what it adds itself, like `seq_buf_idx`, is 0.
+    They are the function's arrays, as it prepares them; what it adds itself, like `seq_buf_idx`, is 0.
     """
-    example = info.example(config, rng)
-    api: Any = import_module(info.function.__module__)
-    operands: dict[str, Any] = example.arrays
-    if hasattr(api, "prepare"):
-        operands = api.prepare(config, **example.arrays)
+    arrays = info.example(config, rng).arrays
+    operands = arrays if info.prepare is None else info.prepare(config, **arrays)
     zeros = {o.name: np.zeros(o.shape, o.dtype.numpy) for o in info.kernel.inputs_of(config)}
     return [np.asarray(operands.get(name, zeros[name])) for name in info.kernel.inputs]
 
@@ -146,21 +142,6 @@ def _of_module(source: Source) -> tuple[list[tuple[str, tuple[int, ...], Any]], 
     found = operands(source.data)
     takes = [(o.name, o.shape, o.dtype) for o in found if o.role != "output"]
     return takes, [(o.shape, o.dtype) for o in found if o.role == "output"]
-
-
-def _of_main(program: str) -> list[tuple[str, tuple[int, ...], Any]]:
-    """The arrays that a program's main takes."""
-    from mosaic_tpu.sim import ir
-
-    found = _MAIN.search(program)
-    signature = found[1].partition("->")[0].partition(" {\n")[0] if found else ""
-    specs: list[tuple[str, tuple[int, ...], Any]] = []
-    for name, sizes, element in _TENSOR.findall(signature):
-        shape = tuple(int(size) for size in sizes.split("x") if size)
-        unsigned = element.startswith("ui")
-        dtype: Any = np.dtype(f"uint{element[2:]}") if unsigned else ir.Type("scalar", (), element, "", element).dtype
-        specs.append((name.removeprefix("%"), shape, dtype))
-    return specs
 
 
 def _generated(shape: tuple[int, ...], dtype: Any, rng: np.random.Generator) -> tuple[Array, str]:

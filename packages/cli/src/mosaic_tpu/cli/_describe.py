@@ -44,19 +44,22 @@ def _operand(operand: Any) -> dict[str, Any]:
     return {"name": operand.name, "dtype": str(operand.dtype), "shape": list(operand.shape)}
 
 
+def meanings(kind: type[Any]) -> dict[str, str]:
+    """What a class's docstring says of its attributes, each on one line."""
+    block = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", block, re.MULTILINE)
+    return {name: re.sub(r"\s+", " ", text).strip() for name, text in found}
+
+
 def _fields(kind: Any) -> list[dict[str, Any]]:
     """Names, defaults and meanings of a config's fields."""
-    documentation = inspect.getdoc(kind) or ""
-    block = documentation.partition("Attributes:\n")[2].partition("\n\n")[0]
-    meanings = {name: re.sub(r"\s+", " ", text.replace("`", "")).strip() for name, text in re.findall(
-        r"^    (\w+): (.*(?:\n {8}.*)*)", block, re.MULTILINE
-    )}  # fmt: skip
+    known = meanings(kind)
     return [
         {
             "name": f.name,
             "required": f.default is dataclasses.MISSING,
             "default": None if f.default is dataclasses.MISSING else _plain(f.default),
-            "meaning": meanings.get(f.name, ""),
+            "meaning": known.get(f.name, "").replace("`", ""),
         }
         for f in dataclasses.fields(kind)
     ]

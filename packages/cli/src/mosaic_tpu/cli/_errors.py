@@ -13,17 +13,25 @@ from typing import Any, Final
 from mosaic_tpu.cli._hints import for_shell
 
 SCHEMA: Final = "mosaic-tpu/error/1"
-#: A check failed, or an input is refused.
 FAILED: Final = 1
-#: The command was used wrongly.
 USAGE: Final = 2
-#: There was no answer in time: as `timeout` of GNU has it.
-TIMED_OUT: Final = 124
-#: A fault of ours: EX_SOFTWARE of sysexits.h.
+#: EX_SOFTWARE of sysexits.h.
 FAULT: Final = 70
+#: As `timeout` of GNU has it.
+TIMED_OUT: Final = 124
 #: As shells have it: 128 and the number of the signal.
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
+#: When the command ends with each.
+EXIT_CODES: Final = {
+    0: "All is well.",
+    FAILED: "A check failed: a hazard, a refusal, a difference. Or an input is refused.",
+    USAGE: "The command was used wrongly. The message ends with what to type instead.",
+    FAULT: "A fault of ours. --debug shows its traceback.",
+    TIMED_OUT: "No answer within --timeout: nothing is known of the kernel.",
+    INTERRUPTED: "Interrupted from the keyboard.",
+    BROKEN_PIPE: "The reader of a pipe went away.",
+}
 
 #: The bases of all errors of ours, by name: to ask for the classes would import them.
 _OURS: Final = (("mosaic_tpu.builder.errors", "MosaicError"), ("mosaic_tpu.sim.errors", "ModuleError"))
@@ -141,6 +149,17 @@ def source_line(place: str | None) -> str:
         return ""
     linecache.checkcache(found[1])
     return linecache.getline(found[1], int(found[2])).strip()
+
+
+def with_lines(text: str) -> str:
+    """A report or an error with the line of source under each place, where the file is here."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines.append(line)
+        label, found, place = line.partition("at: ")
+        if found and not label.strip() and (code := source_line(place)):
+            lines.append(f"{label}    {code}")
+    return "\n".join(lines)
 
 
 def _help_of(arguments: Sequence[str]) -> str:

@@ -73,11 +73,11 @@ class Source:
         line = f":{found[1]}" if found is not None and isinstance(self.data, str) else ""
         error.location = self.placed(error.location or f"{self.name}{line}")
 
-    def body(self, kernel: str | int | None = None) -> str | bytes:
+    def body(self, kernel: str | None = None) -> str | bytes:
         """Text or bytecode of one module, read once and found to be sound.
 
         Args:
-            kernel: which kernel of a program.
+            kernel: which kernel of a program, by its name or number.
 
         Raises:
             UsageError: a program holds several kernels, or not this one.
@@ -88,25 +88,48 @@ class Source:
         with self.named():
             return self._body(kernel)
 
-    def _body(self, kernel: str | int | None) -> str | bytes:
+    def text(self, kernel: str | None = None, *, canonical: bool = False) -> str:
+        """A module's text, as it is or after canonicalize and cse; raises as `body` does."""
+        from mosaic_tpu.builder import body_text
+
+        return body_text(self.body(kernel), canonical=canonical)
+
+    def _body(self, kernel: str | None) -> str | bytes:
         from mosaic_tpu.sim import ir
 
-        if self.program is None:
-            if kernel is not None:
-                raise UsageError(f"{self.name} is one module and no program", "leave --kernel out")
-            ir.read(self.data)  # in a process of its own, where it is bytecode: MLIR may crash on damaged bytes
-            return self.data
-        calls = ir.calls_of(self.program)
-        names = [call.kernel_name or f"kernel {n}" for n, call in enumerate(calls)]
-        wanted = list(range(len(calls))) if kernel is None else [n for n, name in enumerate(names) if name == kernel]
-        if isinstance(kernel, int):
-            wanted = [kernel] if kernel < len(calls) else []
-        if len({calls[n].body for n in wanted}) != 1:
-            what = f"holds {len(calls)} kernels" if kernel is None else f"has not one kernel {kernel!r}"
-            listed = ", ".join(f"{n} {name}" for n, name in enumerate(names))
-            raise UsageError(f"{self.name} {what}", f"--kernel takes a name or a number: {listed}")
-        ir.module_of(calls[wanted[0]])
-        return calls[wanted[0]].body
+        if self.program is not None:
+            calls = ir.calls_of(self.program)
+            named = [(call.kernel_name or f"kernel {n}", call.body) for n, call in enumerate(calls)]
+            body = picked(named, kernel, self.name)
+        elif kernel is None:
+            body = self.data
+        else:
+            raise UsageError(f"{self.name} is one module and no program", "leave --kernel out")
+        ir.read(body)  # in a process of its own, where it is bytecode: MLIR may crash on damaged bytes
+        return body
+
+
+def picked[T](kernels: Sequence[tuple[str, T]], which: str | None, where: str) -> T:
+    """The kernel that is meant of those in a program; several that are the same are one.
+
+    Args:
+        kernels: name and content of each.
+        which: a name or a number; not needed where there is one kernel.
+        where: the program, for people.
+
+    Raises:
+        UsageError: none is meant, or several.
+    """
+    if which is not None and which.isdecimal():
+        wanted = kernels[int(which) :][:1]
+    else:
+        wanted = [kernel for kernel in kernels if which in (None, kernel[0])]
+    if len({content for _, content in wanted}) != 1:
+        count = "several kernels" if wanted else "no kernel"
+        what = f"{len(kernels)} kernels" if which is None else f"{count} {which!r}"
+        listed = ", ".join(f"{n} {name}" for n, (name, _) in enumerate(kernels))
+        raise UsageError(f"{where} holds {what}", f"--kernel takes a name or a number: {listed}")
+    return wanted[0][1]
 
 
 def once(names: Sequence[str]) -> None:

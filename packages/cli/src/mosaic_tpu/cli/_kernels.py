@@ -60,7 +60,8 @@ def chosen(name: str, settings: Sequence[str] | None = None) -> Chosen:
     Raises:
         UsageError: there is no such kernel, preset or file, or a setting is none.
     """
-    changes = dict(_setting(text) for text in settings or ())
+    pairs = [assigned("--set", text, "FIELD=VALUE") for text in settings or ()]
+    changes = {field: value_of(value) for field, value in pairs}
     if is_config(name):
         kernel, preset, given = _of_file(Path(name))
         changes = {**given, **changes}
@@ -100,11 +101,21 @@ def _of_file(file: Path) -> tuple[str, str, dict[str, Any]]:
     return kernel, preset, fields
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def assigned(option: str, text: str, form: str) -> tuple[str, str]:
+    """The name and the value that an option gives.
+
+    Args:
+        option: for people.
+        text: what stands after it.
+        form: what may, ``"FIELD=VALUE"``.
+
+    Raises:
+        UsageError: it is no name and value.
+    """
     name, found, value = text.partition("=")
     if not found or not name.isidentifier():
-        raise UsageError(f"--set {text} sets nothing", "--set FIELD=VALUE")
-    return name, value_of(value)
+        raise UsageError(f"{option} {text} is no name and value", f"{option} {form}")
+    return name, value
 
 
 def value_of(text: str) -> Any:

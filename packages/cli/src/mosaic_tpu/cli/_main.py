@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from mosaic_tpu.cli._errors import guarded
+from mosaic_tpu.cli._errors import EXIT_CODES, guarded
 from mosaic_tpu.cli._jax import without_tpu
 from mosaic_tpu.cli._streams import prepare
 
@@ -30,6 +30,12 @@ VERBS: Final = {
 #: Verbs of those that have some.
 GROUPS: Final = {"zoo": ("list", "show", "emit", "run"), "ir": ("show", "diff", "verify", "lift")}
 
+_CODES: Final = "\n".join(f"{number:>4}  {when}" for number, when in EXIT_CODES.items())
+_EPILOGUE: Final = f"""A SOURCE is a module's file, - for standard input, or a kernel of the zoo: matmul:default.
+Each verb has --help, and --json for programs. Exit codes:
+
+{_CODES}"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
@@ -38,8 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: as after the command's name; the process's own if not given.
 
     Returns:
-        The exit code: 0; 1 where a check failed or an input is refused; 2 for wrong usage; 124 for no answer
-        in time; 70 for a fault of ours.
+        The exit code, one of `EXIT_CODES`.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare()
@@ -64,8 +69,7 @@ def app(used: str = "") -> App:
     made = App(
         name=NAME,
         help="Mosaic TPU kernels: emit, read, simulate, lint, compile and tune them; no TPU is needed.",
-        help_epilogue="A SOURCE is a module's file, - for standard input, or a kernel of the zoo: matmul:default.\n"
-        "Each verb has --help, and --json for programs. Exit codes: 1 for a failed check, 2 for wrong usage.",
+        help_epilogue=_EPILOGUE,
         help_format="plaintext",
         version=_version,
         suppress_keyboard_interrupt=False,

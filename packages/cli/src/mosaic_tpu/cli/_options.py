@@ -4,7 +4,7 @@ import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -43,19 +43,26 @@ def no_option(_: Any, value: Any) -> None:
             raise UsageError(f"there is no option {name} here", "--help lists them")
 
 
-def _file(_: Any, tokens: Sequence[Any]) -> Path | None:
-    """The file of ``-o``; ``-`` is standard output, as where it is not given.
+def _file(_: Any, tokens: Sequence[Any]) -> Path:
+    """A file to write.
 
     Raises:
         UsageError: it cannot be written: told before the work and not after it.
     """
     no_option(_, tokens[0].value)
-    return None if tokens[0].value == "-" else writable(Path(tokens[0].value))
+    if tokens[0].value == "-":
+        raise UsageError(f"{tokens[0].keyword} - would mix with the answer", "name a file")
+    return writable(Path(tokens[0].value))
 
 
-def writes(name: str | tuple[str, ...], text: str) -> Parameter:
-    """An option that names a file to write."""
-    return Parameter(name=name, help=text, metavar="FILE", allow_leading_hyphen=True, converter=_file)
+def _file_or_output(_: Any, tokens: Sequence[Any]) -> Path | None:
+    """The file of ``-o``; ``-`` is standard output, as where it is not given."""
+    return None if tokens[0].value == "-" else _file(_, tokens)
+
+
+def writes(name: str | tuple[str, ...], text: str, converter: Any = _file) -> Parameter:
+    """An option that names a file to write, beside the answer unless a converter says otherwise."""
+    return Parameter(name=name, help=text, metavar="FILE", allow_leading_hyphen=True, converter=converter)
 
 
 @Parameter(name="*")
@@ -71,6 +78,9 @@ COMMON = Common()
 #: As `mosaic_tpu.aot.TARGETS` has them, which the help would have to import.
 GENERATIONS: Final = "v4, v5e, v5p, v6e, tpu7x"
 
+type Engine = Annotated[
+    Literal["numpy", "xla"], Parameter(help="xla is faster for big shapes; only numpy looks for all hazards.")
+]
 type Kernel = Annotated[
     str,
     Parameter(
@@ -106,7 +116,7 @@ type Limit = Annotated[
     int | None,
     Parameter(name="--vmem-limit-bytes", help="VMEM that a kernel may use.", validator=Number(gte=1)),
 ]
-type Output = Annotated[Path | None, writes(("--output", "-o"), "Write to this file.")]
+type Output = Annotated[Path | None, writes(("--output", "-o"), "Write to this file.", _file_or_output)]
 type Timeout = Annotated[float, Parameter(help="Seconds for the compiler, on each target.", validator=Number(gt=0))]
 type Seed = Annotated[int, Parameter(help="Of the schedule and of generated inputs.", validator=Number(gte=0))]
 type Large = Annotated[bool, flag("Go on where the arrays take gigabytes of memory.")]
@@ -160,8 +170,3 @@ def target_of(name: str) -> str:
     if len(found) != 1:
         raise UsageError(f"this needs one target and not {len(found)}", "--target v6e")
     return found[0]
-
-
-def number_or_name(text: str | None) -> str | int | None:
-    """Which kernel is meant."""
-    return int(text) if text is not None and text.isdecimal() else text

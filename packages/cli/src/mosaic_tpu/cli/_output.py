@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import os
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Columns of what is not a terminal: nothing is wrapped or cut, so that `grep` finds whole lines.
 _WIDE: Final = 100_000
+#: The answer of each verb that has written its content to a file.
+WRITTEN: Final = "mosaic-tpu/written/1"
 #: Seconds that work may take without a word.
 PATIENCE: Final = 10.0
 _LABELS: Final = (
@@ -71,19 +72,18 @@ def deliver(
 
     Args:
         as_json: for a program.
-        schema: of the answer.
-        data: what is said of the content.
+        schema: of the answer, where there is no file.
+        data: all of that answer, the content too.
         content: what others read.
         file: where to write it; standard output if not given.
         styles: of a text.
     """
     if file is not None:
         size = write(content, file)
-        said = {**data, "file": str(file), "bytes": size}
-        answer(as_json, schema, said, lambda out: out.print(f"{size:,} bytes in {file}", soft_wrap=True))
+        said = {"file": str(file), "bytes": size}
+        answer(as_json, WRITTEN, said, lambda out: out.print(f"{size:,} bytes in {file}", soft_wrap=True))
     elif as_json:
-        shown = {"text": content} if isinstance(content, str) else {"base64": base64.b64encode(content).decode()}
-        print_json(schema, {**data, **shown})
+        print_json(schema, data)
     elif isinstance(content, str) and styles and sys.stdout.isatty():
         code(console(), content, styles)
     else:
@@ -91,9 +91,19 @@ def deliver(
 
 
 def print_json(schema: str, data: Mapping[str, Any]) -> None:
-    """One JSON document on standard output, its schema first."""
+    """One JSON document on standard output."""
+    sys.stdout.write(json_text(schema, data))
+
+
+def json_text(schema: str, data: Mapping[str, Any]) -> str:
+    """One JSON document, its schema first."""
     document = answer_for_shell(plain({"schema": schema, **data}))
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def without_schema(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a package says, as a part of an answer, whose own schema is its version too."""
+    return {name: value for name, value in data.items() if name != "schema"}
 
 
 def plain(value: Any) -> Any:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
+    from mosaic_tpu.cli._options import Engine
     from mosaic_tpu.sim import Report
     from mosaic_tpu.zoo import KernelInfo
 
-type Engine = Literal["numpy", "xla"]
-ENGINES: Final = "xla is faster for big shapes; only numpy"
-#: Unit roundoff of bf16, to which the MXU rounds what it multiplies.
-_BF16: Final = 2.0**-8
+#: Of the largest element, what roundings of sums in f32 add up to: 2⁻²⁴ each, 2⁻¹⁸ in 4,096 products of either sign.
+_SUMS: Final = 2.0**-16
 
 
 @dataclass(frozen=True)
@@ -82,18 +81,18 @@ def run_example(info: KernelInfo, config: Any, engine: Engine, seed: int) -> Run
     references = cast("tuple[Any, ...]", expected if isinstance(expected, tuple) else (expected,))
     parts = example.defined or (...,) * len(references)
     results = (
-        _compared(name, output, output[part], reference[part])
+        _compared(name, output, output[part], reference[part], example.roundoff)
         for name, output, reference, part in zip(info.kernel.outputs, report.outputs, references, parts, strict=True)
     )
     return Run(report, tuple(results))
 
 
-def _compared(name: str, output: Any, got: Any, reference: Any) -> Result:
+def _compared(name: str, output: Any, got: Any, reference: Any, roundoff: float) -> Result:
     """An output against its reference.
 
-    A result is rounded when it is stored, and what went into it, softmax weights or f32 operands, to bf16 before the
-    MXU multiplied it. Either rounding moves an element by its unit roundoff of the largest one, at most; errors of
-    sums in f32 are far below both. Integers are exact, in as many bits as they have.
+    A result is rounded when it is stored, which moves an element by its unit roundoff of the largest one, at most.
+    What goes into it is added up in f32, and may be rounded to bf16 before the MXU multiplies it: the example knows how
+    far that goes. Integers are exact, in as many bits as they have.
     """
     import ml_dtypes
     import numpy as np
@@ -106,4 +105,4 @@ def _compared(name: str, output: Any, got: Any, reference: Any) -> Result:
     distance = np.abs(got.astype(np.float64) - reference)
     error = float(np.max(np.where(np.isnan(distance), np.inf, distance), initial=0.0)) / largest
     details = cast("Any", ml_dtypes.finfo)(output.dtype)
-    return Result(name, kind, error, _BF16 + float(details.eps) / 2)
+    return Result(name, kind, error, roundoff + _SUMS + float(details.eps) / 2)

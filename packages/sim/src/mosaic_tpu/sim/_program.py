@@ -96,6 +96,19 @@ def calls_of(source: Any) -> list[KernelCall]:
     return [_read_call(op, isinstance(text, LoweredText)) for op in _kernels(_read(text))]
 
 
+def inputs_of(source: Any) -> list[Spec]:
+    """Shape and dtype of each array that a program's ``main`` takes.
+
+    Args:
+        source: as `calls_of` takes it.
+
+    Raises:
+        ModuleFormatError: it is no StableHLO, or holds no kernel.
+        UnsupportedOpError: it takes something else too, or is for several devices.
+    """
+    return list(_program(_text_of(source)).inputs)
+
+
 def run_program(
     source: Any, arrays: Sequence[Any], run: Callable[[KernelCall, list[Array]], Sequence[Array]]
 ) -> list[Array]:

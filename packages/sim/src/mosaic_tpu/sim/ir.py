@@ -24,6 +24,7 @@ from mosaic_tpu.sim._module import Operation as Operation
 from mosaic_tpu.sim._module import Value as Value
 from mosaic_tpu.sim._program import KernelCall as KernelCall
 from mosaic_tpu.sim._program import calls_of as calls_of
+from mosaic_tpu.sim._program import inputs_of as inputs_of
 from mosaic_tpu.sim._read import LoweredText as LoweredText
 from mosaic_tpu.sim._read import contents as contents
 from mosaic_tpu.sim._read import module_of as module_of
@@ -51,6 +52,7 @@ __all__ = [
     "calls_of",
     "contents",
     "in_stable_form",
+    "inputs_of",
     "layout",
     "module_of",
     "new_context",

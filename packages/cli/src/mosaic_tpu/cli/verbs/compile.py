@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from mosaic_tpu.cli._errors import FAILED, TIMED_OUT, UsageError, source_line
+from mosaic_tpu.cli._errors import FAILED, TIMED_OUT, with_lines
 from mosaic_tpu.cli._input import Source, source
-from mosaic_tpu.cli._kernels import value_of
+from mosaic_tpu.cli._kernels import assigned, value_of
 from mosaic_tpu.cli._options import (
     COMMON,
     COMPILER,
@@ -76,12 +76,7 @@ def flags_of(given: list[str] | None) -> dict[str, Any]:
     """
     flags: dict[str, Any] = {}
     for text in given or ():
-        name, found, value = text.partition("=")
-        if not found:
-            raise UsageError(f"--flag {text} has no value", "--flag NAME=VALUE")
-        name = name.lstrip("-")
-        if not name.isidentifier():
-            raise UsageError(f"--flag {text} names no flag", "--flag NAME=VALUE, with a name of libtpu's")
+        name, value = assigned("--flag", text.lstrip("-"), "xla_tpu_…=VALUE")
         flags[name] = value_of(value)
     return flags
 
@@ -132,10 +127,5 @@ def _print(out: Any, found: Source, compiler: str, results: list["Compilation"])
 
 def _told(found: Source, error: Any) -> str:
     """An error without its target, which stands above it, and with the line of source where the file is here."""
-    kept: list[str] = []
-    for line in found.placed(str(error)).splitlines():
-        if not line.startswith("  target: "):
-            kept.append(line)
-        if line.startswith("  at: ") and (text := source_line(line.removeprefix("  at: "))):
-            kept.append(f"      {text}")
-    return f"{type(error).__name__}: " + "\n".join(kept)
+    kept = [line for line in found.placed(str(error)).splitlines() if not line.startswith("  target: ")]
+    return f"{type(error).__name__}: " + with_lines("\n".join(kept))

@@ -13,6 +13,7 @@ from mosaic_tpu.cli._options import COMMON, Common
 from mosaic_tpu.cli._output import answer, table
 
 CONFORMANCE: Final = "mosaic-tpu/conformance/1"
+TABLE: Final = "mosaic-tpu/conformance-table/1"
 FOLDER: Final = ".conformance"
 _MADE: Final = "`nox -s conformance` in a clone of the repository makes them"
 #: Columns of a report's rows that say how a case went.
@@ -107,7 +108,7 @@ def _rows(read: list[tuple[Path, dict[str, Any]]], name: str, common: Common) ->
             numbers = [c for c in columns if all(isinstance(row.get(c), int | float) for row in rows)]
             out.print(table(columns, _cells(rows, columns), right=numbers))
 
-    answer(common.json, CONFORMANCE, data, shown)
+    answer(common.json, TABLE, data, shown)
     return 0
 
 

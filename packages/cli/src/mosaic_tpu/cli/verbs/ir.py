@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final, Literal
 from cyclopts import App, Parameter
 
 from mosaic_tpu.cli._input import Source, once, source
-from mosaic_tpu.cli._options import COMMON, Common, Output, SourceName, Which, flag, no_option, number_or_name
+from mosaic_tpu.cli._options import COMMON, Common, Output, SourceName, Which, flag, no_option
 from mosaic_tpu.cli._output import DIFF, MLIR, PYTHON, answer, code, deliver, table, verdict
-from mosaic_tpu.cli._text import module_text
 
 SHOW: Final = "mosaic-tpu/ir-show/1"
 DIFFERENCE: Final = "mosaic-tpu/ir-diff/1"
@@ -36,8 +35,9 @@ def show(
 ) -> int:
     """Show a module as MLIR text, whatever form it has."""
     found = source(name)
-    text = module_text(found, number_or_name(kernel), canonical=canonical)
-    deliver(common.json, SHOW, {"source": found.name, "canonical": canonical}, text, output, MLIR)
+    text = found.text(kernel, canonical=canonical)
+    data = {"source": found.name, "canonical": canonical, "text": text}
+    deliver(common.json, SHOW, data, text, output, MLIR)
     return 0
 
 
@@ -59,8 +59,8 @@ def diff(
     They are compared as lifted source: its names do not shift with an op more.
     """
     once([before, after])
-    pair, which = (source(before), source(after)), number_or_name(kernel)
-    text = _mlir_diff(*pair, which) if style == "mlir" else _lifted_diff(*pair, style, which)
+    pair = source(before), source(after)
+    text = _mlir_diff(*pair, kernel) if style == "mlir" else _lifted_diff(*pair, style, kernel)
     same = not text
     names = [found.name for found in pair]
     data = {"before": names[0], "after": names[1], "style": style, "same": same, "diff": text}
@@ -69,27 +69,24 @@ def diff(
     return 0 if same else 1
 
 
-def _lifted_diff(before: Source, after: Source, style: Style, kernel: str | int | None) -> str:
+def _lifted_diff(before: Source, after: Source, style: Style, kernel: str | None) -> str:
     from mosaic_tpu.lift import diff as lifted_diff
 
     if before.chosen is not None and after.chosen is not None:
         pair = (before.data, after.data)  # with the names of their arguments, which no body has
     else:
-        pair = (_body(before, kernel), _body(after, kernel))
+        pair = (before.body(_which(before, kernel)), after.body(_which(after, kernel)))
     text = lifted_diff(*pair, style=style)
     return text.replace("--- a\n+++ b\n", f"--- {before.name}\n+++ {after.name}\n", 1)
 
 
-def _body(found: Source, kernel: str | int | None) -> str | bytes:
-    """One module; of two sources, the kernel is named of those that are programs."""
-    return found.body(None if found.program is None else kernel)
+def _which(found: Source, kernel: str | None) -> str | None:
+    """Of two sources, the kernel is named of those that are programs."""
+    return None if found.program is None else kernel
 
 
-def _mlir_diff(before: Source, after: Source, kernel: str | int | None) -> str:
-    texts = [
-        _MARK.sub("", module_text(found, None if found.program is None else kernel, canonical=True)).splitlines()
-        for found in (before, after)
-    ]
+def _mlir_diff(before: Source, after: Source, kernel: str | None) -> str:
+    texts = [_MARK.sub("", found.text(_which(found, kernel), canonical=True)).splitlines() for found in (before, after)]
     return "\n".join(difflib.unified_diff(texts[0], texts[1], before.name, after.name, lineterm=""))
 
 
@@ -179,6 +176,6 @@ def lift(
 
     found = source(name)
     # A kernel of the zoo as it was lowered, with the names of its arguments.
-    text = lifted(found.data if found.chosen is not None else found.body(number_or_name(kernel)), style=style)
-    deliver(common.json, LIFT, {"source": found.name, "style": style}, text, output, PYTHON)
+    text = lifted(found.data if found.chosen is not None else found.body(kernel), style=style)
+    deliver(common.json, LIFT, {"source": found.name, "style": style, "text": text}, text, output, PYTHON)
     return 0

@@ -1,10 +1,10 @@
 """`mosaic-tpu lint`: what the TPU compiler would refuse."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from mosaic_tpu.cli._input import source
 from mosaic_tpu.cli._options import COMMON, Common, Limit, Settings, SourceName, Targets, flag, targets_of
-from mosaic_tpu.cli._output import answer, report
+from mosaic_tpu.cli._output import answer, report, without_schema
 
 LINT: Final = "mosaic-tpu/lint/1"
 
@@ -32,14 +32,9 @@ def lint(
     with found.named():
         said = aot.lint(found.data, target=targets_of(targets), vmem_limit_bytes=vmem_limit_bytes)
         need = aot.vmem_need(found.data, vmem_limit_bytes=vmem_limit_bytes) if vmem else None
-    data = {"source": found.name, **_without_schema(said.to_json())}
+    data = {"source": found.name, **without_schema(said.to_json())}
     if need is not None:
-        data["vmem"] = _without_schema(need.to_json())
+        data["vmem"] = without_schema(need.to_json())
     text = str(said) if need is None else f"{said}\n\n{need}"
     answer(common.json, LINT, found.placed(data), lambda out: report(out, found.placed(text)))
     return 1 if said.errors or (strict and said.warnings) else 0
-
-
-def _without_schema(data: dict[str, Any]) -> dict[str, Any]:
-    """The answer's own schema is its version too."""
-    return {name: value for name, value in data.items() if name != "schema"}

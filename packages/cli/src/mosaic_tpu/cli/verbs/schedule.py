@@ -1,11 +1,10 @@
 """`mosaic-tpu schedule`: what the compiler made of a kernel."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from mosaic_tpu.cli._errors import UsageError
-from mosaic_tpu.cli._input import source
+from mosaic_tpu.cli._input import picked, source
 from mosaic_tpu.cli._options import (
     COMMON,
     COMPILER,
@@ -18,7 +17,7 @@ from mosaic_tpu.cli._options import (
     Which,
     target_of,
 )
-from mosaic_tpu.cli._output import deliver, print_json, working
+from mosaic_tpu.cli._output import deliver, json_text, without_schema, working
 
 SCHEDULE: Final = "mosaic-tpu/schedule/1"
 
@@ -47,32 +46,9 @@ def schedule(
     wanted = target_of(target)
     with found.named(), working(f"{found.name} for {wanted}"):
         compiled = aot.compile(found.data, wanted, schedule=True, **vars(compiler))
-    made = _chosen(compiled, kernel, found.name)
-    data: dict[str, Any] = {"source": found.name, **{k: v for k, v in made.to_json().items() if k != "schema"}}
-    if common.json or form == "json":
-        if output is None:
-            print_json(SCHEDULE, data)
-            return 0
-        import json
-
-        content = json.dumps({"schema": SCHEDULE, **data}, indent=2)
-    else:
-        content = made.svg() if form == "svg" else str(made)
+    made = compiled.schedule_of(picked([(name, name) for name in compiled.dumps], kernel, found.name))
+    data = {"source": found.name, **without_schema(made.to_json())}
+    content = json_text(SCHEDULE, data) if form == "json" else made.svg() if form == "svg" else str(made)
     styles = ((r"(?m)^▶.*", "bold"),) if form == "text" else ()
-    deliver(common.json, SCHEDULE, {"source": found.name, "form": form}, content, output, styles)
+    deliver(common.json, SCHEDULE, data, content, output, styles)
     return 0
-
-
-def _chosen(compiled: Any, kernel: str | None, name: str) -> Any:
-    """The schedule of the only kernel, or of the one that is named."""
-    if kernel is None and len(compiled.dumps) == 1:
-        return compiled.schedule
-    names = list(compiled.dumps)
-    listed = f"--kernel takes a name or a number: {', '.join(f'{n} {known}' for n, known in enumerate(names))}"
-    if kernel is None:
-        raise UsageError(f"{name} holds {len(names)} kernels", listed)
-    if kernel.isdecimal() and int(kernel) < len(names):
-        kernel = names[int(kernel)]
-    if kernel not in names:
-        raise UsageError(f"{name} has no kernel {kernel!r}", listed)
-    return compiled.schedule_of(kernel)

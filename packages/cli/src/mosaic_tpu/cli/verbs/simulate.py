@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from mosaic_tpu.cli._errors import UsageError, source_line
+from mosaic_tpu.cli._errors import UsageError, with_lines
 from mosaic_tpu.cli._input import Source, source
-from mosaic_tpu.cli._options import COMMON, Common, Large, Seed, Settings, SourceName, flag, writes
+from mosaic_tpu.cli._options import COMMON, Common, Engine, Large, Seed, Settings, SourceName, flag, writes
 from mosaic_tpu.cli._output import answer, report, table, verdict, working, write
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def simulate(
         int, Parameter(help="How many schedules, with seeds from --seed on.", validator=Number(gte=1))
     ] = 1,
     dma: Annotated[Literal["random", "eager", "wait"], Parameter(help="When copies happen.")] = "random",
-    engine: Annotated[Literal["numpy", "xla"], Parameter(help="Only numpy looks for all hazards.")] = "numpy",
+    engine: Engine = "numpy",
     checks: Annotated[bool, Parameter(help="Look for hazards.")] = True,
     shuffle: Annotated[bool, flag("Run parallel grid steps in a seeded order.")] = False,
     compare_fills: Annotated[bool, flag("Run again with other contents of uninitialised memory.")] = False,
@@ -101,20 +101,9 @@ def _print(out: Any, found: Source, how: list[dict[str, str]], reports: list["Re
         rows = [(r.seed, f"{r.steps:,}", f"{r.dmas:,}", _verdict(r)) for r in reports]
         out.print(table(["seed", "steps", "DMAs", "hazards"], rows, right=["seed", "steps", "DMAs"]))
         out.print(f"\nseed {shown.seed}:")
-    report(out, _with_lines(found.placed(str(shown))))
+    report(out, with_lines(found.placed(str(shown))))
 
 
 def _verdict(run: "Report") -> Any:
     kinds = dict.fromkeys(type(hazard).__name__ for hazard in run.hazards)
     return verdict(not kinds, ", ".join(kinds) or "none")
-
-
-def _with_lines(text: str) -> str:
-    """A report with the line of source under each place, where the file is here."""
-    lines: list[str] = []
-    for line in text.splitlines():
-        lines.append(line)
-        label, found, place = line.partition("at: ")
-        if found and not label.strip() and (code := source_line(place)):
-            lines.append(f"{label}    {code}")
-    return "\n".join(lines)

@@ -8,7 +8,7 @@ from cyclopts.validators import Number
 
 from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._jax import with_tpu
-from mosaic_tpu.cli._kernels import Chosen, chosen, near, plain_config, typed, value_of
+from mosaic_tpu.cli._kernels import Chosen, assigned, chosen, near, plain_config, typed, value_of
 from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Kernel, Settings, Timeout, flag, target_of, writes
 from mosaic_tpu.cli._output import answer, table, working
 
@@ -89,9 +89,7 @@ def _choices(vary: list[str] | None, found: Chosen, base: Any) -> dict[str, list
         raise UsageError("no field varies", f"--vary {blocks[0]}=…; the blocks are {', '.join(blocks)}")
     choices: dict[str, list[Any]] = {}
     for text in vary:
-        field, equals, values = text.partition("=")
-        if not equals or not values:
-            raise UsageError(f"--vary {text} names no values", "--vary FIELD=VALUE,VALUE")
+        field, values = assigned("--vary", text, "FIELD=VALUE,VALUE")
         if field not in known:
             raise UsageError(f"{found.info.name} has no field {field!r}", near(field, known))
         choices[field] = [typed(found.info.kernel.config, field, value_of(value)) for value in values.split(",")]

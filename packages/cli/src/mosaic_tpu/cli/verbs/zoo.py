@@ -1,13 +1,14 @@
 """`mosaic-tpu zoo`: the kernels of the zoo."""
 
+import base64
 from typing import Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
 
 from mosaic_tpu.cli._kernels import Chosen, chosen, plain_config
-from mosaic_tpu.cli._options import COMMON, Common, Kernel, Large, Output, Seed, Settings, flag
+from mosaic_tpu.cli._options import COMMON, Common, Engine, Kernel, Large, Output, Seed, Settings, flag
 from mosaic_tpu.cli._output import MLIR, answer, deliver, report, table, verdict, working
-from mosaic_tpu.cli._run import ENGINES, Engine, Run, run_example
+from mosaic_tpu.cli._run import Run, run_example
 
 LIST: Final = "mosaic-tpu/zoo-list/1"
 SHOW: Final = "mosaic-tpu/zoo-show/1"
@@ -88,6 +89,10 @@ def emit(
     content = _emitted(found, form, canonical, locations)
     data: dict[str, Any] = {"kernel": found.info.name, "preset": found.preset, "form": form}
     data["config"] = plain_config(found.config)
+    if isinstance(content, str):
+        data["text"] = content
+    else:
+        data["base64"] = base64.b64encode(content).decode()
     deliver(common.json, EMIT, data, content, output, MLIR)
     return 0
 
@@ -110,7 +115,7 @@ def run(
     name: Kernel,
     /,
     *,
-    engine: Annotated[Engine, Parameter(help=f"{ENGINES} looks for all hazards.")] = "numpy",
+    engine: Engine = "numpy",
     seed: Seed = 0,
     large: Large = False,
     settings: Settings = None,
