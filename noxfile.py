@@ -60,7 +60,8 @@ def install(session, *requirements, groups=()):
 def _pytest(session, *paths, options=(), **more):
     """Pytest on the paths among the session's arguments; where they name none, on `paths`."""
     named = any((ROOT / argument.partition("::")[0]).exists() for argument in session.posargs)
-    session.run("pytest", "-n", WORKERS, *options, *session.posargs, *(() if named else paths), **more)
+    chosen = (*session.posargs, *(() if named else paths))
+    session.run("pytest", "-n", WORKERS, "--durations", "10", *options, *chosen, **more)
 
 
 # What the first session that asked was told of a TPU; it stands for all of this run.
