@@ -294,6 +294,13 @@ def test_a_result_is_in_utf8_as_its_file_is(encoding: str, monkeypatch: pytest.M
     assert out == Path("file").read_bytes()
 
 
+def test_a_caller_may_take_what_is_written_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", out := io.StringIO())
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert main(["zoo", "emit", "matmul"]) == 0
+    assert out.getvalue() == cli("zoo", "emit", "matmul").out
+
+
 @pytest.mark.parametrize("text", ["é", "€", "😀", "\udcff", "é😀x€"])
 def test_what_an_encoding_lacks_is_escaped_as_json_has_it(text: str) -> None:
     assert json.loads(f'"{text.encode("ascii", ESCAPED).decode()}"') == text

@@ -263,14 +263,14 @@ def write(data: str | bytes, file: Path | None) -> int:
         return put(_encoded(data), file)
     if isinstance(data, str) and not data.endswith("\n"):
         data += "\n"
-    if not sys.stdout.isatty():
+    if isinstance(data, str) and (sys.stdout.isatty() or not hasattr(sys.stdout, "buffer")):
+        sys.stdout.write(data)
+    elif sys.stdout.isatty():
+        raise UsageError("bytes are not for a terminal", "write them to a file with -o FILE, or into a pipe")
+    else:
         sys.stdout.flush()
         sys.stdout.buffer.write(_encoded(data))
         sys.stdout.buffer.flush()
-    elif isinstance(data, str):
-        sys.stdout.write(data)
-    else:
-        raise UsageError("bytes are not for a terminal", "write them to a file with -o FILE, or into a pipe")
     return 0
 
 
