@@ -17,8 +17,8 @@ PACKAGES: Final = {
     "sim.errors": "Raised, or gathered with `collect=True`, while a kernel is simulated.",
     "aot.errors": "What the TPU compiler refused, and what was handed to it in vain.",
     "lift.errors": "Raised when a module cannot be read back.",
-    "cli._errors": "Of the command line, with exit code 2. Any other error of this page ends it with exit code 1, "
-    "`FlagError` with 2, a time-out with 124.",
+    "cli._errors": "Of the command line, with exit code 2, `OutputError` with 1. Any other error of this page ends it "
+    "with exit code 1, `FlagError` with 2, a time-out with 124.",
 }
 
 

@@ -192,10 +192,10 @@ def test_a_traceback_is_shown_on_request(how: str, monkeypatch: pytest.MonkeyPat
     assert "Traceback (most recent call last)" in said.err
 
 
-def test_ctrl_c_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     _fails(monkeypatch, KeyboardInterrupt())
     said = cli("zoo", "list")
-    assert (said.code, said.out, said.err) == (130, "", "")
+    assert (said.code, said.out, said.err) == (130, "", "error: interrupted from the keyboard\n")
 
 
 def test_a_closed_pipe_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,10 +221,18 @@ def test_a_pipe_that_is_closed_early_leaves_no_word(reader: str, code: int, unbu
     assert (done.returncode, done.stderr) == (code, "")
 
 
-@pytest.mark.parametrize("line", ["mosaic-tpu zoo list >&-", "mosaic-tpu --help >&-", "mosaic-tpu zoo list --json >&-"])
-def test_standard_output_may_be_closed(line: str) -> None:
-    done = _in_a_shell(line)
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize("line", ["zoo list >&-", "--help >&-", "zoo list --json >&-", "zoo emit matmul >&-"])
+def test_a_closed_standard_output_is_told(line: str) -> None:
+    done = _in_a_shell(f"mosaic-tpu {line}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: standard output: it is closed")
+    assert len(done.stderr.splitlines()) == 2
+
+
+@pytest.mark.parametrize(("line", "code"), [("zoo list", 0), ("zoo foo", 2)])
+def test_standard_error_may_be_closed_or_full(line: str, code: int) -> None:
+    ends = ["2>&-", "2>/dev/full"] if Path("/dev/full").exists() else ["2>&-"]
+    assert [_in_a_shell(f"mosaic-tpu {line} {end}").returncode for end in ends] == [code] * len(ends)
 
 
 def test_standard_input_may_be_closed() -> None:
@@ -288,7 +296,7 @@ def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" in cli("zoo", "list", terminal=True).out
     assert "\x1b[" not in cli("zoo", "list").out
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[3" not in cli("ir", "show", "-", stdin=DOUBLE.encode(), terminal=True).out
+    assert "\x1b[" not in cli("ir", "show", "-", stdin=DOUBLE.encode(), terminal=True).out
 
 
 def test_what_is_no_terminal_is_never_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +315,7 @@ def test_characters_that_an_encoding_lacks_are_escaped() -> None:
         "mosaic-tpu schedule --help; mosaic-tpu nö", PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0"
     )
     assert done.returncode == 2
-    assert "n\\xf6" in done.stderr or "n\\udcc3" in done.stderr
+    assert "n\\u00f6" in done.stderr or "n\\udcc3" in done.stderr
 
 
 def test_text_that_is_emitted_is_never_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from mosaic_tpu.cli._hints import for_shell
+from mosaic_tpu.cli._streams import silence
 
 SCHEMA: Final = "mosaic-tpu/error/1"
 FAILED: Final = 1
@@ -37,7 +38,9 @@ EXIT_CODES: Final = {
 _OURS: Final = (("mosaic_tpu.builder.errors", "MosaicError"), ("mosaic_tpu.sim.errors", "ModuleError"))
 _FLAG: Final = ("mosaic_tpu.aot.errors", "FlagError")
 #: What a full or broken disk answers.
-_FULL: Final = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
+FULL: Final = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
+#: Words that switch a flag on, as in ``--json=true``.
+_YES: Final = ("yes", "y", "1", "true", "t")
 _PLACE: Final = re.compile(r"(.+\.\w+):(\d+)$")
 
 
@@ -63,7 +66,7 @@ def unreadable(file: object, error: OSError, hint: str) -> UsageError:
 
 
 class OutputError(Exception):
-    """Standard output cannot be written to."""
+    """Something does not take what is written to it, which is no fault of the command."""
 
 
 def guarded(run: Callable[[], int], arguments: Sequence[str]) -> int:
@@ -71,38 +74,53 @@ def guarded(run: Callable[[], int], arguments: Sequence[str]) -> int:
     try:
         return run()
     except BrokenPipeError:
-        _silence(sys.stdout)
+        silence(sys.stdout)
         return BROKEN_PIPE
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        return _told(error, arguments)
     except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # Rich has seen it first
-            return BROKEN_PIPE
         return error.code if isinstance(error.code, int) else FAILED
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
-            _silence(sys.stdout)
-            return _told(OutputError(error.strerror or "it cannot be written to"), [])
+        if isinstance(error, OSError) and error.errno in (*FULL, errno.EBADF) and error.filename is None:
+            silence(sys.stdout)
+            why = "it is closed" if error.errno == errno.EBADF else error.strerror or "it cannot be written to"
+            return _told(OutputError(f"standard output: {why}"), [])
         return _told(error, arguments)
 
 
-def _told(error: Exception, arguments: Sequence[str]) -> int:
+def asked(flag: str, arguments: Sequence[str]) -> bool:
+    """Whether a flag is on, as far as that can be told of arguments that may be wrong."""
+    on = False
+    for word in arguments:
+        if word == "--":
+            break
+        name, given, value = word.partition("=")
+        if name == flag:
+            on = not given or value.lower() in _YES
+    return on
+
+
+def _told(error: BaseException, arguments: Sequence[str]) -> int:
     from mosaic_tpu.cli._output import print_error, print_json
 
     code, facts = _facts(error, arguments)
-    try:
-        if "--json" in arguments:
+    if asked("--json", arguments):
+        try:
             print_json(SCHEMA, {"exit_code": code, "error": facts})
             sys.stdout.flush()
-        if code == FAULT and ("--debug" in arguments or os.environ.get("MOSAIC_TPU_DEBUG")):
-            sys.excepthook(type(error), error, error.__traceback__)
-        print_error(facts)
-    except BrokenPipeError:
-        _silence(sys.stdout)
+        except OSError:  # standard error and the exit code say it still
+            silence(sys.stdout)
+    if code == FAULT and _debugs(arguments):
+        sys.excepthook(type(error), error, error.__traceback__)
+    print_error(facts)
     return code
 
 
-def _facts(error: Exception, arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:
+def _debugs(arguments: Sequence[str]) -> bool:
+    return asked("--debug", arguments) or bool(os.environ.get("MOSAIC_TPU_DEBUG"))
+
+
+def _facts(error: BaseException, arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:
     """The exit code, and what is said: kind, cause, op, place with its source line, remedy."""
     if isinstance(error, UsageError):
         return USAGE, {"kind": "UsageError", "cause": error.summary, "remedy": error.hint}
@@ -113,18 +131,20 @@ def _facts(error: Exception, arguments: Sequence[str]) -> tuple[int, dict[str, A
     if any(_is_a(error, base) for base in _OURS):
         return TIMED_OUT if isinstance(error, TimeoutError) else FAILED, _of_ours(error)
     if isinstance(error, OutputError):
-        return FAILED, {"kind": "OutputError", "cause": f"standard output: {error}", "remedy": "write it elsewhere"}
+        return FAILED, {"kind": "OutputError", "cause": str(error), "remedy": "write it elsewhere"}
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, {"kind": "Interrupted", "cause": "interrupted from the keyboard"}
     if isinstance(error, MemoryError):
         cause = f"there is not enough memory: {error}".removesuffix(": ")
         return FAILED, {"kind": "MemoryError", "cause": cause, "remedy": "take a smaller config, with --set"}
     remedy = "this is a fault of mosaic-tpu: please report it, with the command and what `mosaic-tpu doctor` says"
-    if "--debug" not in arguments and not os.environ.get("MOSAIC_TPU_DEBUG"):
+    if not _debugs(arguments):
         remedy += "; --debug shows where it happened"
     first = str(error).strip().partition("\n")[0]
     return FAULT, {"kind": type(error).__name__, "cause": f"{type(error).__name__}: {first}", "remedy": remedy}
 
 
-def _is_a(error: Exception, base: tuple[str, str]) -> bool:
+def _is_a(error: BaseException, base: tuple[str, str]) -> bool:
     return any((cls.__module__, cls.__name__) == base for cls in type(error).__mro__)
 
 
@@ -171,8 +191,3 @@ def _help_of(arguments: Sequence[str]) -> str:
     if second in GROUPS.get(first, ()):
         words.append(second)
     return f"see {' '.join([NAME, *words, '--help'])}"
-
-
-def _silence(stream: Any) -> None:
-    """Point a closed pipe elsewhere, or Python would complain once more at its exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -12,6 +12,7 @@ from mosaic_tpu.cli._streams import prepare
 
 if TYPE_CHECKING:
     from cyclopts import App
+    from rich.console import Console
 
 NAME: Final = "mosaic-tpu"
 #: Where each verb lives, and what the list of verbs says of it: a verb is imported when it is used.
@@ -47,19 +48,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code, one of `EXIT_CODES`.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    prepare()
-    without_tpu()
     return guarded(lambda: _run(given), given)
 
 
 def _run(arguments: list[str]) -> int:
+    prepare()
+    without_tpu()
     if arguments == ["--version"]:  # asked by scripts, and often: in a tenth of the time
-        print(_version(), flush=True)
+        print(version(), flush=True)
         return 0
     made = app(arguments[0] if arguments else "")
-    result = made(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    result = made(
+        arguments, console=_helps(arguments), exit_on_error=False, print_error=False, result_action="return_value"
+    )
     sys.stdout.flush()  # here, where a closed pipe is expected
     return result if isinstance(result, int) else 0
+
+
+def _helps(arguments: list[str]) -> Console | None:
+    """The console that help is printed on; other answers need not import Rich for it."""
+    if len(arguments) > 1 and not {"--help", "-h", "--version"} & {*arguments}:
+        return None
+    from mosaic_tpu.cli._console import console
+
+    return console(wide=False)
 
 
 def app(used: str = "") -> App:
@@ -71,7 +83,7 @@ def app(used: str = "") -> App:
         help="Mosaic TPU kernels: emit, read, simulate, lint, compile and tune them; no TPU is needed.",
         help_epilogue=_EPILOGUE,
         help_format="plaintext",
-        version=_version,
+        version=version,
         suppress_keyboard_interrupt=False,
     )
     for name, (place, summary) in VERBS.items():
@@ -81,10 +93,11 @@ def app(used: str = "") -> App:
     return made
 
 
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
+def version() -> str:
+    """The command's name and version."""
+    from importlib import metadata
 
     try:
-        return f"{NAME} {version(NAME)}"
-    except PackageNotFoundError:
+        return f"{NAME} {metadata.version(NAME)}"
+    except metadata.PackageNotFoundError:
         return f"{NAME}, run from its source"

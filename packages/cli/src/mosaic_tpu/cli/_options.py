@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from mosaic_tpu.cli._errors import UsageError
-from mosaic_tpu.cli._output import writable
+from mosaic_tpu.cli._files import writable
 
 
 def _kernels(context: Any) -> list[str]:
@@ -52,7 +52,7 @@ def _file(_: Any, tokens: Sequence[Any]) -> Path:
     no_option(_, tokens[0].value)
     if tokens[0].value == "-":
         raise UsageError(f"{tokens[0].keyword} - would mix with the answer", "name a file")
-    return writable(Path(tokens[0].value))
+    return writable(tokens[0].value)
 
 
 def _file_or_output(_: Any, tokens: Sequence[Any]) -> Path | None:

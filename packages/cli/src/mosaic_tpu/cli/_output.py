@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from mosaic_tpu.cli._errors import UsageError
+from mosaic_tpu.cli._files import put
 from mosaic_tpu.cli._hints import answer_for_shell, hints_for_shell
+from mosaic_tpu.cli._streams import ESCAPED, one_line, say, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-#: Columns of what is not a terminal: nothing is wrapped or cut, so that `grep` finds whole lines.
-_WIDE: Final = 100_000
 #: The answer of each verb that has written its content to a file.
 WRITTEN: Final = "mosaic-tpu/written/1"
 #: Seconds that work may take without a word.
@@ -32,13 +31,15 @@ _LABELS: Final = (
 )  # fmt: skip
 
 
-def console(stream: TextIO | None = None) -> Console:
-    """Of a stream, standard output if not given: colours on a terminal only, by NO_COLOR and TERM too."""
-    from rich.console import Console
+def drawn(show: Callable[[Console], None], stream: TextIO | None = None) -> str:
+    """What is printed for people, as a stream shows it: standard output if not given."""
+    from mosaic_tpu.cli._console import console
 
-    out = sys.stdout if stream is None else stream
-    width = None if out.isatty() or os.environ.get("COLUMNS") else _WIDE
-    return Console(file=out, width=width, highlight=False, markup=False, emoji=False)
+    out = console(stream)
+    with out.capture() as captured:
+        show(out)
+    # Rich fills the last column with blanks.
+    return re.sub(r"[ ]+$", "", captured.get(), flags=re.MULTILINE)
 
 
 def answer(as_json: bool, schema: str, data: Mapping[str, Any], show: Callable[[Console], None]) -> None:
@@ -53,11 +54,7 @@ def answer(as_json: bool, schema: str, data: Mapping[str, Any], show: Callable[[
     if as_json:
         print_json(schema, data)
         return
-    out = console()
-    with out.capture() as captured:
-        show(out)
-    # Rich fills the last column with blanks.
-    sys.stdout.write(re.sub(r"[ ]+$", "", captured.get(), flags=re.MULTILINE))
+    sys.stdout.write(drawn(show))
 
 
 def deliver(
@@ -85,7 +82,7 @@ def deliver(
     elif as_json:
         print_json(schema, data)
     elif isinstance(content, str) and styles and sys.stdout.isatty():
-        code(console(), content, styles)
+        sys.stdout.write(drawn(lambda out: code(out, content, styles)))
     else:
         write(content, None)
 
@@ -128,7 +125,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Seque
     for name in columns:
         made.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+        made.add_row(*(cell if isinstance(cell, Text) else Text(one_line(str(cell))) for cell in row))
     return made
 
 
@@ -143,7 +140,7 @@ def code(out: Console, text: str, styles: Sequence[tuple[str, str]]) -> None:
     """Text as it is, never wrapped, coloured by patterns and their styles."""
     from rich.text import Text
 
-    shown = Text(text.rstrip("\n"))
+    shown = Text(visible(text.rstrip("\n")))
     if out.is_terminal:
         for pattern, style in styles:
             shown.highlight_regex(pattern, style=style)
@@ -191,21 +188,21 @@ def print_error(facts: Mapping[str, Any]) -> None:
     """What went wrong, on standard error."""
     from rich.text import Text
 
-    out = console(sys.stderr)
     op = f"{facts['op']}: " if facts.get("op") else ""
-    out.print(Text.assemble(("error: ", "bold red"), f"{op}{facts['cause']}"), soft_wrap=True)
+    lines = [Text.assemble(("error: ", "bold red"), visible(f"{op}{facts['cause']}"))]
     for name, label in _LABELS:
         value = facts.get(name)
         if value in (None, ""):
             continue
-        text = ", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
+        text = visible(", ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value))
         line = ("  ", (f"{label}: ", "bold"), text) if label else ("      ", (text, "dim"))
-        out.print(Text.assemble(*line), soft_wrap=True)
+        lines.append(Text.assemble(*line))
+    say(drawn(lambda out: out.print(*lines, sep="\n", soft_wrap=True), sys.stderr))
 
 
 def note(text: str) -> None:
     """A remark for people, on standard error."""
-    console(sys.stderr).print(text, soft_wrap=True)
+    say(drawn(lambda out: out.print(text, soft_wrap=True), sys.stderr))
 
 
 @contextmanager
@@ -226,11 +223,15 @@ def working(what: str, *, shown: bool = True) -> Generator[Callable[[str], None]
         if not shown:
             yield lambda _: None
             return
-        with console(sys.stderr).status(f"{what} …") as status:
-            yield lambda now: status.update(f"{now} …")
+        from rich.text import Text
+
+        from mosaic_tpu.cli._console import console
+
+        with console(sys.stderr).status(Text(f"{one_line(what)} …")) as status:
+            yield lambda now: status.update(Text(f"{one_line(now)} …"))
         return
     steps, done = [what], threading.Event()
-    teller = threading.Thread(target=_tell, args=(steps, done, sys.stderr), daemon=True)
+    teller = threading.Thread(target=_tell, args=(steps, done), daemon=True)
     teller.start()
     try:
         yield steps.append
@@ -239,51 +240,39 @@ def working(what: str, *, shown: bool = True) -> Generator[Callable[[str], None]
         teller.join()
 
 
-def _tell(steps: list[str], done: threading.Event, out: TextIO) -> None:
+def _tell(steps: list[str], done: threading.Event) -> None:
     """Of work that takes long, until it is done."""
     passed, wait = 0.0, PATIENCE
     while not done.wait(wait):
         passed += wait
-        with suppress(OSError, ValueError):  # nobody reads it
-            print(f"{steps[-1]}: still at work after {passed:.0f} s", file=out, flush=True)
+        say(f"{one_line(steps[-1])}: still at work after {passed:.0f} s\n")
         wait = passed
 
 
-def writable(file: Path) -> Path:
-    """A file that may be written, as far as can be seen before the work.
-
-    Raises:
-        UsageError: it is a folder, or in none.
-    """
-    if file.is_dir():
-        raise UsageError(f"cannot write {file}: it is a folder", "name a file in it")
-    if not file.parent.is_dir():
-        raise UsageError(
-            f"cannot write {file}: there is no folder {file.parent}", "name a file in a folder that exists"
-        )
-    return file
-
-
 def write(data: str | bytes, file: Path | None) -> int:
-    """Write a result as it is, to a file or to standard output.
+    """Write a result as it is, to a file or to standard output: text in UTF-8, unless a terminal shows it.
 
     Returns:
         How many bytes a file has.
 
     Raises:
         UsageError: the file cannot be written, or bytes would go to a terminal.
+        OutputError: the disk does not take it.
     """
     if file is not None:
-        try:
-            return file.write_bytes(data if isinstance(data, bytes) else data.encode())
-        except OSError as error:
-            raise UsageError(f"cannot write {file}: {error.strerror}", "name a file in a folder that exists") from None
-    if isinstance(data, str):
-        sys.stdout.write(data if data.endswith("\n") else data + "\n")
+        return put(_encoded(data), file)
+    if isinstance(data, str) and not data.endswith("\n"):
+        data += "\n"
+    if isinstance(data, str) and (sys.stdout.isatty() or not hasattr(sys.stdout, "buffer")):
+        sys.stdout.write(data)
     elif sys.stdout.isatty():
         raise UsageError("bytes are not for a terminal", "write them to a file with -o FILE, or into a pipe")
     else:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.write(_encoded(data))
         sys.stdout.buffer.flush()
     return 0
+
+
+def _encoded(data: str | bytes) -> bytes:
+    return data if isinstance(data, bytes) else data.encode(errors=ESCAPED)

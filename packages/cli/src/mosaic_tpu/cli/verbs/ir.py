@@ -7,8 +7,10 @@ from typing import Annotated, Any, Final, Literal
 from cyclopts import App, Parameter
 
 from mosaic_tpu.cli._input import Source, once, source
+from mosaic_tpu.cli._main import version
 from mosaic_tpu.cli._options import COMMON, Common, Output, SourceName, Which, flag, no_option
 from mosaic_tpu.cli._output import DIFF, MLIR, PYTHON, answer, code, deliver, table, verdict
+from mosaic_tpu.cli._streams import one_line
 
 SHOW: Final = "mosaic-tpu/ir-show/1"
 DIFFERENCE: Final = "mosaic-tpu/ir-diff/1"
@@ -20,7 +22,7 @@ _MARK: Final = re.compile(r" attributes \{stable_mosaic\.version = \d+ : i64\}")
 
 type Style = Literal["ops", "idioms"]
 
-app = App(name="ir", help="Show, compare, verify and lift Mosaic modules.", help_epilogue="")
+app = App(name="ir", help="Show, compare, verify and lift Mosaic modules.", help_epilogue="", version=version)
 
 
 @app.command
@@ -77,7 +79,7 @@ def _lifted_diff(before: Source, after: Source, style: Style, kernel: str | None
     else:
         pair = (before.body(_which(before, kernel)), after.body(_which(after, kernel)))
     text = lifted_diff(*pair, style=style)
-    return text.replace("--- a\n+++ b\n", f"--- {before.name}\n+++ {after.name}\n", 1)
+    return text.replace("--- a\n+++ b\n", f"--- {one_line(before.name)}\n+++ {one_line(after.name)}\n", 1)
 
 
 def _which(found: Source, kernel: str | None) -> str | None:
@@ -87,7 +89,8 @@ def _which(found: Source, kernel: str | None) -> str | None:
 
 def _mlir_diff(before: Source, after: Source, kernel: str | None) -> str:
     texts = [_MARK.sub("", found.text(_which(found, kernel), canonical=True)).splitlines() for found in (before, after)]
-    return "\n".join(difflib.unified_diff(texts[0], texts[1], before.name, after.name, lineterm=""))
+    names = one_line(before.name), one_line(after.name)
+    return "\n".join(difflib.unified_diff(texts[0], texts[1], *names, lineterm=""))
 
 
 @app.command

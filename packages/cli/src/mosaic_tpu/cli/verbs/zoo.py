@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from cyclopts import App, Parameter
 
 from mosaic_tpu.cli._kernels import Chosen, chosen, plain_config
+from mosaic_tpu.cli._main import version
 from mosaic_tpu.cli._options import COMMON, Common, Engine, Kernel, Large, Output, Seed, Settings, flag
 from mosaic_tpu.cli._output import MLIR, answer, deliver, report, table, verdict, working
 from mosaic_tpu.cli._run import Run, run_example
@@ -15,7 +16,7 @@ SHOW: Final = "mosaic-tpu/zoo-show/1"
 EMIT: Final = "mosaic-tpu/zoo-emit/1"
 RUN: Final = "mosaic-tpu/zoo-run/1"
 
-app = App(name="zoo", help="List, show, emit and run the kernels of the zoo.", help_epilogue="")
+app = App(name="zoo", help="List, show, emit and run the kernels of the zoo.", help_epilogue="", version=version)
 
 
 @app.command(name="list")

@@ -1,0 +1,91 @@
+"""Files that the command writes: whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from mosaic_tpu.cli._errors import FULL, OutputError, UsageError
+
+#: What a folder answers in which no other file may be put, or a file that is a mount of its own.
+_FIXED: Final = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV)
+
+
+def writable(name: str) -> Path:
+    """A file that may be written, as far as can be seen before the work.
+
+    Raises:
+        UsageError: it is a folder, or in none, or there can be none of that name.
+    """
+    file = Path(name)
+    if os.path.isdir(name):
+        raise UsageError(f"cannot write {name}: it is a folder", "name a file in it")
+    if os.path.basename(name) in ("", os.curdir):  # which Path would leave out
+        raise UsageError(f"cannot write {name}: it names a folder", "name a file")
+    if not os.path.isdir(file.parent):
+        raise UsageError(
+            f"cannot write {name}: there is no folder {file.parent}", "name a file in a folder that exists"
+        )
+    try:
+        file.stat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise _unwritable(file, error) from None
+    return file
+
+
+def put(data: bytes, file: Path) -> int:
+    """Write a file; one that is there stays as it is until all is written. A device or a pipe takes it as it comes.
+
+    Returns:
+        How many bytes it has.
+
+    Raises:
+        UsageError: it cannot be written.
+        OutputError: the disk does not take it.
+    """
+    try:
+        if file.exists() and not file.is_file():
+            file.write_bytes(data)
+        else:
+            _replace(Path(os.path.realpath(file)), data)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _unwritable(file, error) from None
+    return len(data)
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Write beside it, with the mode that it has or a new one gets, and put that in its place."""
+    there = file.exists()
+    if there and not os.access(file, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    new = file.with_name(f".{uuid.uuid4().hex}")
+    try:
+        with new.open("xb") as out:
+            if there:
+                new.chmod(stat.S_IMODE(file.stat().st_mode))
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(new, file)
+    except BaseException as error:
+        with suppress(OSError):
+            new.unlink()
+        if not (there and isinstance(error, OSError) and error.errno in _FIXED):
+            raise
+        file.write_bytes(data)
+
+
+def _unwritable(file: Path, error: OSError) -> Exception:
+    why = f"cannot write {file}: {error.strerror or error}"
+    if error.errno in FULL:
+        return OutputError(why)
+    return UsageError(why, "name a file that can be written, in a folder that exists")
