@@ -57,8 +57,13 @@ def test_without_reports_it_says_what_makes_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"schema": 2, "tables": {}}', '{"schema": 1, "tables": {"a": [1]}}']
-)
+    "text",
+    [
+        "", "{", "[]", "{}", '{"schema": 2, "tables": {}}', '{"schema": 1, "tables": {"a": [1]}}',
+        '{"schema": 1, "tables": []}', '{"schema": 1, "tables": {"a": {}}}', '{"schema": 1, "tables": {"a": ""}}',
+        '{"schema": 1, "tables": {"a": [{"x": 1}]}, "versions": [1]}', '{"schema": 1, "tables": {}, "versions": null}',
+    ],
+)  # fmt: skip
 def test_another_file_is_refused(text: str) -> None:
     Path("other.json").write_text(text)
     refused(cli("conformance", "other.json"), "other.json is no report")

@@ -43,7 +43,7 @@ def load(key: str) -> dict[str, Any] | None:
     """The result that was kept under a key; ``None`` where there is none, or it is damaged."""
     try:
         found = json.loads(gzip.decompress(_file(key).read_bytes()))
-    except (OSError, EOFError, ValueError, zlib.error):
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 

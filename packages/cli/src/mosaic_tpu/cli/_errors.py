@@ -145,7 +145,7 @@ def _of_ours(error: Any) -> dict[str, Any]:
 def source_line(place: str | None) -> str:
     """The line of source that ``"file.py:12"`` means; nothing where the file is not here."""
     found = _PLACE.match(place or "")
-    if found is None:
+    if found is None or not os.path.isfile(found[1]):  # a pipe would be waited for
         return ""
     linecache.checkcache(found[1])
     return linecache.getline(found[1], int(found[2])).strip()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import sys
 from collections.abc import Generator, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Final, cast
 
 from mosaic_tpu.cli._errors import UsageError, unreadable
 from mosaic_tpu.cli._kernels import Chosen, chosen, is_config, near
+from mosaic_tpu.cli._parse import from_json
 from mosaic_tpu.zoo import KERNELS
 
 _MAGIC: Final = b"ML\xefR"
@@ -153,8 +153,9 @@ def source(name: str, settings: Sequence[str] | None = None) -> Source:
             raise UsageError("standard input is a terminal", "pipe a module into the command, or name a file")
         return _fixed(Source("standard input", _decoded(sys.stdin.buffer.read(), "standard input")), settings)
     file = Path(name)
-    if _is_file(file) and not (file.suffix == ".toml" or _is_config(file)):
-        return _fixed(Source(name, _decoded(_bytes_of(file), name)), settings)
+    data = _bytes_of(file) if _is_file(file) else None
+    if data is not None and not _is_config(file, data):
+        return _fixed(Source(name, _decoded(data, name)), settings)
     kernel = name.partition(":")[0]
     if kernel not in KERNELS and _is_folder(file):
         raise unreadable(name, IsADirectoryError(), "")
@@ -162,7 +163,7 @@ def source(name: str, settings: Sequence[str] | None = None) -> Source:
         also = f", and the zoo has no kernel {kernel!r}" if kernel.isidentifier() else ""
         hint = near(kernel, KERNELS) if also else "name a module's file, - for standard input, or KERNEL[:PRESET]"
         raise UsageError(f"there is no file {name}{also}", hint)
-    found = chosen(name, settings)
+    found = chosen(name, settings, data)
     return Source(found.name, found.info.kernel.lower(found.config), found)
 
 
@@ -194,9 +195,9 @@ def _bytes_of(file: Path) -> bytes:
         raise unreadable(file, error, "give a file that can be read") from None
 
 
-def _is_config(file: Path) -> bool:
-    """Whether a JSON file is a kernel's config, and not a custom call's."""
-    return file.suffix == ".json" and _call_in(_bytes_of(file)) is None
+def _is_config(file: Path, data: bytes) -> bool:
+    """Whether a file is a kernel's config; a JSON file may be a custom call's."""
+    return file.suffix == ".toml" or (file.suffix == ".json" and _call_in(data) is None)
 
 
 def _decoded(data: bytes, name: str) -> str | bytes:
@@ -222,7 +223,7 @@ def _call_in(data: bytes) -> bytes | None:
     if not data.lstrip().startswith(b"{"):
         return None
     try:
-        read = json.loads(data)
+        read = from_json(data)
         return base64.b64decode(read["custom_call_config"]["body"], validate=True)
     except (ValueError, KeyError, TypeError, binascii.Error):
         return None

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from mosaic_tpu.cli._errors import FAILED, TIMED_OUT, with_lines
 from mosaic_tpu.cli._input import Source, source
-from mosaic_tpu.cli._kernels import assigned, value_of
+from mosaic_tpu.cli._kernels import each_once
 from mosaic_tpu.cli._options import (
     COMMON,
     COMPILER,
@@ -72,13 +72,9 @@ def flags_of(given: list[str] | None) -> dict[str, Any]:
     """Flags by name.
 
     Raises:
-        UsageError: one has no name or no value.
+        UsageError: one has no name or no value, or is given twice.
     """
-    flags: dict[str, Any] = {}
-    for text in given or ():
-        name, value = assigned("--flag", text.lstrip("-"), "xla_tpu_…=VALUE")
-        flags[name] = value_of(value)
-    return flags
+    return each_once("--flag", [text.lstrip("-") for text in given or ()], "xla_tpu_…=VALUE")
 
 
 def _verdict(result: "Compilation") -> str:

@@ -1,5 +1,6 @@
 """`mosaic-tpu tune`: the best config of a kernel of the zoo."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from mosaic_tpu.aot import Tuning
 
 TUNE: Final = "mosaic-tpu/tune/1"
+#: Configs that are tried: the compiler takes a second for each.
+_MOST: Final = 10_000
 
 
 def tune(
@@ -82,18 +85,27 @@ def tune(
 
 
 def _choices(vary: list[str] | None, found: Chosen, base: Any) -> dict[str, list[Any]]:
-    """The values to try for each field."""
+    """The values to try for each field, each once.
+
+    Raises:
+        UsageError: a field or a value is none, or they make more configs than anyone waits for.
+    """
     known = list(plain_config(base))
     if not vary:
         blocks = [n for n in known if "block" in n]
         raise UsageError("no field varies", f"--vary {blocks[0]}=…; the blocks are {', '.join(blocks)}")
-    choices: dict[str, list[Any]] = {}
+    choices: dict[str, dict[Any, None]] = {}
     for text in vary:
         field, values = assigned("--vary", text, "FIELD=VALUE,VALUE")
         if field not in known:
             raise UsageError(f"{found.info.name} has no field {field!r}", near(field, known))
-        choices[field] = [typed(found.info.kernel.config, field, value_of(value)) for value in values.split(",")]
-    return choices
+        tried = choices.setdefault(field, {})
+        for value in values.split(","):
+            tried[typed(found.info.kernel.config, field, value_of(value))] = None
+    count = math.prod(map(len, choices.values()))
+    if count > _MOST:
+        raise UsageError(f"--vary makes {count:,} configs", f"give fewer values: it takes {_MOST:,} configs at most")
+    return {field: list(tried) for field, tried in choices.items()}
 
 
 def _scalars(found: Chosen, base: Any) -> Any:

@@ -1,0 +1,134 @@
+"""What others wrote is read once, in full, and refused where it is ambiguous or no one could have meant it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from .cli_kit import DOUBLE, RACE, cli, refused
+
+DEEP = 100_000
+REPORT = '{"schema": 1, "tables": {}, "date": '
+
+
+def nested(depth: int, inner: str = "1") -> str:
+    return "[" * depth + inner + "]" * depth
+
+
+# --- a name stands once --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("zoo", "show", "matmul", "--set", "m=512", "--set", "m=1024"), ("--set gives m twice", "--set m=…")),
+        (("lint", "matmul", "--set", "m=512", "--set", "m=512"), ("--set gives m twice",)),
+        (("compile", "matmul", "--flag", "xla_a=1", "--flag=--xla_a=2"), ("--flag gives xla_a twice",)),
+    ],
+)
+def test_an_option_gives_a_name_once(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    refused(cli(*arguments), *words)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("twice.json", '{"kernel": "matmul", "m": 512, "m": 1024}'),
+        ("twice.json", '{"kernel": "matmul", "kernel": "gated_delta_net"}'),
+        ("twice.toml", 'kernel = "matmul"\nm = 512\nm = 1024\n'),
+    ],
+)
+@pytest.mark.parametrize("verb", [("zoo", "show"), ("ir", "show")])
+def test_a_file_gives_a_name_once(verb: tuple[str, str], name: str, text: str) -> None:
+    Path(name).write_text(text)
+    refused(cli(*verb, name), f"{name} is no")
+
+
+def test_a_report_gives_a_name_once() -> None:
+    Path("report.json").write_text('{"schema": 1, "tables": {"a": [{"x": 1, "x": 2}]}}')
+    refused(cli("conformance", "report.json"), "report.json is no report", "'x' twice")
+
+
+def test_values_of_a_field_that_varies_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mosaic_tpu import aot
+
+    tried: list[dict[str, list[int]]] = []
+
+    class Seen(Exception):
+        pass
+
+    def space(base: object, **choices: list[int]) -> list[object]:
+        tried.append(choices)
+        raise Seen
+
+    monkeypatch.setattr(aot, "space", space)
+    cli("tune", "matmul", "--vary", "block_m=128", "--vary", "block_n=256", "--vary", "block_m=256,128")
+    assert tried == [{"block_m": [128, 256], "block_n": [256]}]
+
+
+def test_more_configs_than_anyone_waits_for_are_refused_at_once() -> None:
+    values = ",".join(map(str, range(1, 102)))
+    vary = [part for name in ("block_m", "block_n", "block_k") for part in ("--vary", f"{name}={values}")]
+    refused(cli("tune", "matmul", *vary), "1,030,301 configs", "fewer values")
+
+
+# --- no deeper than can be read ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [200, 2_000, DEEP])
+@pytest.mark.parametrize(
+    ("arguments", "text", "words"),
+    [
+        (("zoo", "show", "c.json"), '{{"kernel": "matmul", "m": {}}}', "nested too deeply"),
+        (("ir", "show", "c.json"), '{{"kernel": "matmul", "m": {}}}', "nested too deeply"),
+        (("ir", "show", "c.json"), '{{"custom_call_config": {}}}', "nested too deeply"),
+        (("zoo", "show", "c.toml"), 'kernel = "matmul"\nm = {}', "nested too deeply"),
+        (("conformance", "c.json"), '{{"schema": 1, "tables": {{}}, "date": {}}}', "nested too deeply"),
+    ],
+)
+def test_what_is_nested_too_deeply_is_wrong_usage(
+    arguments: tuple[str, ...], text: str, words: str, depth: int
+) -> None:
+    Path(arguments[-1]).write_text(text.format(nested(depth)))
+    refused(cli(*arguments), f"{arguments[-1]} is no", words)
+
+
+@pytest.mark.parametrize("depth", [200, 2_000, DEEP])
+@pytest.mark.parametrize("field", ["m", "x_dtype"])
+def test_a_value_that_is_nested_too_deeply_is_told_in_a_line(field: str, depth: int) -> None:
+    said = cli("zoo", "show", "matmul", "--set", f"{field}={nested(depth)}")
+    refused(said, f"{field} is ")
+    assert len(said.err) < 400
+
+
+def test_what_is_nested_a_little_is_read() -> None:
+    Path("r.json").write_text(REPORT + nested(20) + "}")
+    assert cli("conformance", "r.json", "--json").json["reports"][0]["date"] == json.loads(nested(20))
+
+
+# --- a pipe is read once -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "verb", "word"),
+    [
+        ("c.json", '{"kernel": "matmul"}', ("lint",), "matmul"),
+        ("c.json", '{"kernel": "matmul"}', ("zoo", "show"), "matmul"),
+        ("c.toml", 'kernel = "matmul"', ("lint",), "matmul"),
+        ("c.mlir", DOUBLE, ("ir", "show"), "@double"),
+        ("c.mlir", RACE, ("simulate",), "kernel.py:10"),
+        ("c.mlir", "module {\n  nothing\n}", ("ir", "show"), "c.mlir:2"),
+    ],
+)
+def test_a_named_pipe_is_a_source(name: str, text: str, verb: tuple[str, ...], word: str) -> None:
+    os.mkfifo(name)
+    writer = threading.Thread(target=Path(name).write_text, args=(text,), daemon=True)
+    writer.start()
+    said = cli(*verb, name)
+    assert word in said.out + said.err
+    writer.join(10)
+    assert not writer.is_alive()
