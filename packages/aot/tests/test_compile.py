@@ -408,6 +408,17 @@ def test_a_folder_of_dumps_that_others_removed_is_made_anew() -> None:
     assert compile(doubled(), schedule=True, cache=False).schedule.bundles
 
 
+def test_it_compiles_in_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    _pool.close()
+    assert compile(DOUBLE, "v6e", cache=False).ok
+    _pool.close()
+
+
+@compiler
 def test_a_folder_for_temporary_files_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_compat, "compiler_version", lambda: "1")
     monkeypatch.setattr(tempfile, "tempdir", "/proc/nope")

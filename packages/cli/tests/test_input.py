@@ -58,12 +58,12 @@ def test_values_of_a_field_that_varies_add_up(monkeypatch: pytest.MonkeyPatch) -
 
     tried: list[dict[str, list[int]]] = []
 
-    class Seen(Exception):
+    class SeenError(Exception):
         pass
 
     def space(base: object, **choices: list[int]) -> list[object]:
         tried.append(choices)
-        raise Seen
+        raise SeenError
 
     monkeypatch.setattr(aot, "space", space)
     cli("tune", "matmul", "--vary", "block_m=128", "--vary", "block_n=256", "--vary", "block_m=256,128")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from mosaic_tpu.cli._errors import UsageError, unreadable
 from mosaic_tpu.cli._parse import from_json, from_toml
 from mosaic_tpu.zoo import KERNELS, KernelInfo
+
+#: As Python's JSON writes the least float, which is no number of JSON's.
+_LEAST: Final = "-Infinity"
 
 
 @dataclass(frozen=True)
@@ -183,6 +187,8 @@ def typed(kind: type[Any], name: str, value: Any) -> Any:
             return as_dtype(value)
         except DTypeError as error:
             raise UsageError(f"{name} is {short(repr(value))}, which is no element type", error.hint) from None
+    if float in kinds and value == _LEAST:
+        return -math.inf
     allowed = {kind: words for kind, words in _kinds().items() if kind in kinds}
     if len(allowed) < len(kinds) or type(value) in kinds or (type(value) is int and float in kinds):
         return value
@@ -205,8 +211,9 @@ def _kinds() -> dict[Any, tuple[str, str]]:
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """A config as JSON has it: element types by name."""
+    """A config as JSON has it: element types by name, and an infinite mask in a word."""
     from mosaic_tpu.builder import DType
 
     values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
-    return {name: str(value) if isinstance(value, DType) else value for name, value in values.items()}
+    words = {name: str(value) for name, value in values.items() if isinstance(value, DType)}
+    return values | words | {name: _LEAST for name, value in values.items() if value == -math.inf}
