@@ -132,3 +132,49 @@ def test_a_named_pipe_is_a_source(name: str, text: str, verb: tuple[str, ...], w
     assert word in said.out + said.err
     writer.join(10)
     assert not writer.is_alive()
+
+
+# --- numbers of options --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option", "value"),
+    [
+        *(
+            ((*verb, "double.mlir"), "--timeout", value)
+            for verb in (("compile",), ("schedule",), ("simulate",))
+            for value in ("inf", "1e300", "nan", "0", "-1", "31622401")
+        ),
+        (("tune", "matmul", "--vary", "block_m=128"), "--timeout", "inf"),
+        (("doctor",), "--timeout", "inf"),
+        *(
+            ((verb, "double.mlir"), "--vmem-limit-bytes", value)
+            for verb in ("compile", "lint", "schedule")
+            for value in ("99999999999999999999", str((1 << 40) + 1), "0")
+        ),
+        *((("simulate", "double.mlir"), "--cores", value) for value in ("0", "65", "99999999")),
+        *((("simulate", "double.mlir"), "--seed", value) for value in ("-1", "9" * 30)),
+        (("simulate", "double.mlir"), "--seeds", "9" * 30),
+        (("zoo", "run", "matmul"), "--seed", "9" * 30),
+    ],
+)
+def test_a_number_outside_its_range_is_wrong_usage_of_its_option(
+    arguments: tuple[str, ...], option: str, value: str
+) -> None:
+    Path("double.mlir").write_text(DOUBLE)
+    refused(cli(*arguments, f"{option}={value}"), option, "Must be ")
+
+
+@pytest.mark.parametrize("value", ["/a b", "a\tb", "é", "x" * 5000, "Infinity"])
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_flag_that_is_no_word_is_wrong_usage(value: str) -> None:
+    Path("double.mlir").write_text(DOUBLE)
+    said = cli("compile", "double.mlir", "--target", "v6e", "--flag", f"xla_jf_dump_to={value}")
+    refused(said, "--flag: the flag xla_jf_dump_to is ", "--flag xla_tpu_…=VALUE")
+
+
+def test_the_largest_numbers_are_those_that_the_packages_take() -> None:
+    Path("double.mlir").write_text(DOUBLE)
+    largest = ("--cores", "64", "--seed", str((1 << 62) - 1), "--timeout", "31622400")
+    assert cli("simulate", "double.mlir", *largest).code == 0
+    assert cli("lint", "double.mlir", "--vmem-limit-bytes", str(1 << 40)).code == 0

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from mosaic_tpu.cli._errors import FAILED, TIMED_OUT, with_lines
+from mosaic_tpu.cli._errors import FAILED, TIMED_OUT, UsageError, with_lines
 from mosaic_tpu.cli._input import Source, source
 from mosaic_tpu.cli._kernels import each_once
 from mosaic_tpu.cli._options import (
@@ -47,13 +47,16 @@ def compile_(
     Exit code 1 if one of them refuses it, 124 if the compiler was too slow.
     """
     from mosaic_tpu import aot
-    from mosaic_tpu.aot.errors import FlagError
+    from mosaic_tpu.aot.errors import FlagError, OptionError
 
     given = flags_of(flags)
     found = source(name, settings)
     wanted = targets_of(targets) or list(aot.TARGETS)
-    with found.named(), working(f"{found.name} for {', '.join(wanted)}"):
-        results = aot.compile_all({found.name: found.data}, wanted, flags=given, progress=False, **vars(compiler))
+    try:
+        with found.named(), working(f"{found.name} for {', '.join(wanted)}"):
+            results = aot.compile_all({found.name: found.data}, wanted, flags=given, progress=False, **vars(compiler))
+    except OptionError as error:  # of the flags: all else has its limits in the command line
+        raise UsageError(f"--flag: {error.summary}", f"--flag xla_tpu_…=VALUE: {error.hint}") from None
     for result in results:
         if isinstance(result.error, FlagError):  # no word on the kernel
             raise result.error
