@@ -7,6 +7,7 @@ from cyclopts import Parameter
 from mosaic_tpu.cli._errors import FAILED, TIMED_OUT, UsageError, with_lines
 from mosaic_tpu.cli._input import Source, source
 from mosaic_tpu.cli._kernels import each_once
+from mosaic_tpu.cli._notes import noted
 from mosaic_tpu.cli._options import (
     COMMON,
     COMPILER,
@@ -53,7 +54,7 @@ def compile_(
     found = source(name, settings)
     wanted = targets_of(targets) or list(aot.TARGETS)
     try:
-        with found.named(), working(f"{found.name} for {', '.join(wanted)}"):
+        with noted(), found.named(), working(f"{found.name} for {', '.join(wanted)}"):
             results = aot.compile_all({found.name: found.data}, wanted, flags=given, progress=False, **vars(compiler))
     except OptionError as error:  # of the flags: all else has its limits in the command line
         raise UsageError(f"--flag: {error.summary}", f"--flag xla_tpu_…=VALUE: {error.hint}") from None

@@ -10,6 +10,7 @@ from cyclopts.validators import Number
 from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._jax import with_tpu
 from mosaic_tpu.cli._kernels import Chosen, assigned, chosen, near, plain_config, typed, value_of
+from mosaic_tpu.cli._notes import noted
 from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Kernel, Settings, Timeout, flag, target_of, writes
 from mosaic_tpu.cli._output import answer, table, working
 
@@ -56,7 +57,7 @@ def tune(
 
     base = found.config
     configs = aot.space(base, **_choices(vary, found, base))
-    with working(f"{len(configs)} configs of {found.name}", shown=False):
+    with noted(), working(f"{len(configs)} configs of {found.name}", shown=False):
         tuning = aot.tune(
             found.info.kernel, configs, wanted or (None if measure else "v6e"), scalars=_scalars(found, base),
             timeout=timeout, workers=workers, measure=measure, table=file,
