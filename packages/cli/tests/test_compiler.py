@@ -136,6 +136,14 @@ def test_a_flag_that_there_is_not_is_no_word_on_the_kernel(flag: str) -> None:
 
 
 @pytest.mark.usefixtures("needs_compiler")
+def test_a_limit_that_is_too_small_has_a_hint_that_can_be_typed() -> None:
+    said = cli("compile", "double.mlir", "--target", "v6e", "--vmem-limit-bytes", "1")
+    assert said.code == 1
+    assert "--vmem-limit-bytes " in said.out
+    assert "vmem_limit_bytes=" not in said.out
+
+
+@pytest.mark.usefixtures("needs_compiler")
 def test_a_time_out_is_no_refusal() -> None:
     given = ("compile", "double.mlir", "--target", "v5e", "--timeout", "0.01", "--no-cache")
     said = cli(*given)

@@ -178,3 +178,12 @@ def test_the_largest_numbers_are_those_that_the_packages_take() -> None:
     largest = ("--cores", "64", "--seed", str((1 << 62) - 1), "--timeout", "31622400")
     assert cli("simulate", "double.mlir", *largest).code == 0
     assert cli("lint", "double.mlir", "--vmem-limit-bytes", str(1 << 40)).code == 0
+
+
+def test_a_file_that_does_not_fit_into_memory_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: Path) -> bytes:
+        raise MemoryError
+
+    Path("double.mlir").write_text(DOUBLE)
+    monkeypatch.setattr(Path, "read_bytes", full)
+    refused(cli("ir", "show", "double.mlir"), "not enough memory: double.mlir", "a smaller file", code=1)

@@ -270,6 +270,7 @@ def test_hints_speak_of_options(kind: type[Any]) -> None:
         ('run it with engine="numpy"', "run it with --engine numpy"),
         ("raise vmem_limit_bytes, or take smaller blocks", "raise --vmem-limit-bytes, or take smaller blocks"),
         ("pass outputs=[(shape, dtype), …]", "give the program it is called in"),
+        ("give vmem_limit_bytes=512 or more", "give --vmem-limit-bytes 512 or more"),
         ("None leaves it to the compiler", "null leaves it to the compiler"),
         ("True or False", "true or false"),
         ("wait for the DMA before reading what it copies", "wait for the DMA before reading what it copies"),

@@ -116,7 +116,11 @@ def _facts(error: Exception, arguments: Sequence[str]) -> tuple[int, dict[str, A
         return FAILED, {"kind": "OutputError", "cause": f"standard output: {error}", "remedy": "write it elsewhere"}
     if isinstance(error, MemoryError):
         cause = f"there is not enough memory: {error}".removesuffix(": ")
-        return FAILED, {"kind": "MemoryError", "cause": cause, "remedy": "take a smaller config, with --set"}
+        return FAILED, {
+            "kind": "MemoryError",
+            "cause": cause,
+            "remedy": "take a smaller file, or a smaller config with --set",
+        }
     remedy = "this is a fault of mosaic-tpu: please report it, with the command and what `mosaic-tpu doctor` says"
     if "--debug" not in arguments and not os.environ.get("MOSAIC_TPU_DEBUG"):
         remedy += "; --debug shows where it happened"

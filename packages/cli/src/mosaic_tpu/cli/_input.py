@@ -70,7 +70,7 @@ class Source:
         found = _UNNAMED.search(error.summary)
         if found is not None:
             error.summary = error.summary.replace(found[0], "", 1)
-        line = f":{found[1]}" if found is not None and isinstance(self.data, str) else ""
+        line = f":{found[1]}" if found is not None and found[1] != "0" and isinstance(self.data, str) else ""
         error.location = self.placed(error.location or f"{self.name}{line}")
 
     def body(self, kernel: str | None = None) -> str | bytes:
@@ -151,11 +151,11 @@ def source(name: str, settings: Sequence[str] | None = None) -> Source:
     if name == "-":
         if sys.stdin.isatty():
             raise UsageError("standard input is a terminal", "pipe a module into the command, or name a file")
-        return _fixed(Source("standard input", _decoded(sys.stdin.buffer.read(), "standard input")), settings)
+        return _module("standard input", sys.stdin.buffer.read(), settings)
     file = Path(name)
     data = _bytes_of(file) if _is_file(file) else None
     if data is not None and not _is_config(file, data):
-        return _fixed(Source(name, _decoded(data, name)), settings)
+        return _module(name, data, settings)
     kernel = name.partition(":")[0]
     if kernel not in KERNELS and _is_folder(file):
         raise unreadable(name, IsADirectoryError(), "")
@@ -167,11 +167,12 @@ def source(name: str, settings: Sequence[str] | None = None) -> Source:
     return Source(found.name, found.info.kernel.lower(found.config), found)
 
 
-def _fixed(found: Source, settings: Sequence[str] | None) -> Source:
+def _module(name: str, data: bytes, settings: Sequence[str] | None) -> Source:
     """A module as it is: nothing of it can be set."""
     if settings:
-        raise UsageError(f"--set changes a zoo kernel's config, and {found.name} is a module", "leave --set out")
-    return found
+        raise UsageError(f"--set changes a zoo kernel's config, and {name} is a module", "leave --set out")
+    with Source(name, data).named():
+        return Source(name, _decoded(data, name))
 
 
 def _is_file(file: Path) -> bool:
@@ -193,6 +194,8 @@ def _bytes_of(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise unreadable(file, error, "give a file that can be read") from None
+    except MemoryError:
+        raise MemoryError(f"{file} does not fit into it") from None
 
 
 def _is_config(file: Path, data: bytes) -> bool:
