@@ -370,14 +370,25 @@ def ended(pid: int, folder: Path) -> None:
     pytest.fail(f"process {pid} still runs, or left {folder}")
 
 
-def test_a_worker_looks_after_who_asked_while_the_compiler_is_at_work(tmp_path: Path) -> None:
+def test_a_worker_looks_after_who_asked_while_the_compiler_writes(tmp_path: Path) -> None:
     folder = tmp_path / "dumps"
     folder.mkdir()
     code = """
-import os, subprocess, sys, time
-work = "import threading, time; from mosaic_tpu.aot import _serve;" \
-    "threading.Thread(target=_serve._end_with, args=(__import__('os').getppid(),), daemon=True).start();" \
-    "print('up', flush=True); time.sleep(600)"
+import os, subprocess, sys
+work = '''
+import os, pathlib, threading
+from mosaic_tpu.aot import _serve
+threading.Thread(target=_serve._end_with, args=(os.getppid(),), daemon=True).start()
+print("up", flush=True)
+folder = pathlib.Path(os.environ["MOSAIC_TPU_AOT_DUMPS"])
+n = 0
+while n := n + 1:
+    folder.mkdir(exist_ok=True)
+    try:
+        (folder / str(n % 1000)).touch()
+    except FileNotFoundError:
+        pass
+'''
 child = subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE)
 child.stdout.readline()
 print(child.pid)

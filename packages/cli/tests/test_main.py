@@ -151,6 +151,7 @@ def test_an_unknown_shell_is_wrong_usage() -> None:
         (["simulate", "matmul", "--timeout", "0"], ("--timeout",)),
         (["zoo", "run", "matmul", "--seed", "-1"], ("--seed", "mosaic-tpu zoo run --help")),
         (["ir", "show", "--bogus"], ("there is no option --bogus",)),
+        (["ir", "verify", "--", "-x.mlir"], ("there is no option -x.mlir", "a file of this name is ./-x.mlir")),
     ],
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str], words: tuple[str, ...]) -> None:

@@ -40,7 +40,7 @@ def no_option(_: Any, value: Any) -> None:
     """
     for name in map(str, cast("list[Any]", value) if isinstance(value, list) else [value]):
         if name.startswith("-") and name != "-":
-            raise UsageError(f"there is no option {name} here", "--help lists them")
+            raise UsageError(f"there is no option {name} here", f"--help lists them; a file of this name is ./{name}")
 
 
 def _file(_: Any, tokens: Sequence[Any]) -> Path:

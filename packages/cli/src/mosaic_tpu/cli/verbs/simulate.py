@@ -96,11 +96,14 @@ def simulate(
 
 
 def _saved(run: "Report") -> bytes:
-    """Its outputs; NumPy would add an ending to the name of a file."""
+    """Its outputs; NumPy would add an ending to the name of a file.
+
+    Of an element type that NumPy has no name for, as bf16, it keeps the bytes: `-i` reads them as what a kernel takes.
+    """
     import numpy as np
 
     content = io.BytesIO()
-    np.savez(content, *run.outputs)
+    np.savez(content, *(a.view(f"V{a.dtype.itemsize}") if a.dtype.isbuiltin == 2 else a for a in run.outputs))
     return content.getvalue()
 
 
