@@ -18,17 +18,21 @@ def from_json(text: str | bytes) -> Any:
         ValueError: it is none, gives a name twice, or is nested too deeply.
     """
     try:
-        return _shallow(json.loads(text, object_pairs_hook=_each_once))
+        found = json.loads(text, object_pairs_hook=_each_once)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+    _check_depth(found)
+    return found
 
 
 def from_toml(text: str) -> Any:
     """What a TOML text says; raises as `from_json` does."""
     try:
-        return _shallow(tomllib.loads(text))
+        found = tomllib.loads(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+    _check_depth(found)
+    return found
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -40,12 +44,12 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _shallow(value: Any, left: int = _DEEPEST) -> Any:
-    """The value, which is not nested too deeply."""
+def _check_depth(value: object, left: int = _DEEPEST) -> None:
     if left == 0:
         raise ValueError(_TOO_DEEP)
-    if isinstance(value, dict | list):
-        several = cast("dict[str, Any] | list[Any]", value)
-        for inner in several.values() if isinstance(several, dict) else several:
-            _shallow(inner, left - 1)
-    return value
+    if isinstance(value, dict):
+        for inner in cast("dict[str, Any]", value).values():
+            _check_depth(inner, left - 1)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            _check_depth(inner, left - 1)

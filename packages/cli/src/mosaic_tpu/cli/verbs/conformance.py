@@ -59,8 +59,8 @@ def _read(file: Path) -> tuple[Path, dict[str, Any]]:
     try:
         report = from_json(file.read_bytes().decode())
         tables, versions = report["tables"], report.get("versions", {})
-        whole = all(isinstance(rows, list) and all(isinstance(row, dict) for row in rows) for rows in tables.values())
-        if report["schema"] != 1 or not whole or not isinstance(versions, dict):
+        lists = isinstance(versions, dict) and all(isinstance(rows, list) for rows in tables.values())
+        if report["schema"] != 1 or not lists or not all(isinstance(r, dict) for rows in tables.values() for r in rows):
             raise ValueError("it has another schema")
     except OSError as error:
         raise unreadable(file, error, _MADE) from None
