@@ -25,7 +25,7 @@ CONFIGS = [MATMUL, ATTENTION, DELTA_NET]
 each = pytest.mark.parametrize("cfg", CONFIGS, ids=lambda cfg: type(cfg).__name__)
 
 NO_SIZES = (0, -1, 1.0, "8", True, None)
-NO_NUMBERS = ("1", True, float("nan"), [1.0])
+NO_NUMBERS = ("1", True, float("nan"), float("inf"), 10**400, [1.0])
 #: For each config: every field → values that it refuses.
 REFUSED: dict[Any, dict[str, tuple[Any, ...]]] = {
     MATMUL: {
@@ -37,22 +37,22 @@ REFUSED: dict[Any, dict[str, tuple[Any, ...]]] = {
         **{f.name: NO_SIZES for f in dataclasses.fields(ATTENTION) if f.type == "int"},
         "q_dtype": (f16, i8, "bf16", None),
         "kv_dtype": (f64, semaphore, "bf16", None),
-        "sm_scale": (*NO_NUMBERS, None),
+        "sm_scale": (*NO_NUMBERS, -float("inf"), None),
         "mask_value": (*NO_NUMBERS, None),
-        **dict.fromkeys(("k_scale", "v_scale"), NO_NUMBERS),
-        "soft_cap": (*NO_NUMBERS, 0.0),
+        **dict.fromkeys(("k_scale", "v_scale"), (*NO_NUMBERS, -float("inf"))),
+        "soft_cap": (*NO_NUMBERS, -float("inf"), 0.0),
         **dict.fromkeys(("sliding_window", "vmem_limit_bytes"), NO_SIZES[:-1]),
     },
     DELTA_NET: {
         **{f.name: NO_SIZES for f in dataclasses.fields(DELTA_NET) if f.type == "int"},
         "dtype": (f16, i8, "bf16", None),
-        "scale": NO_NUMBERS,
+        "scale": (*NO_NUMBERS, -float("inf")),
         **dict.fromkeys(("use_qk_l2norm", "transpose_keys"), (1, None, "yes")),
         "vmem_limit_bytes": NO_SIZES[:-1],
     },
 }
 ROWS = [
-    pytest.param(cfg, field, value, id=f"{type(cfg).__name__}-{field}-{value}")
+    pytest.param(cfg, field, value, id=f"{type(cfg).__name__}-{field}-{value!s:.20}")
     for cfg, fields in REFUSED.items()
     for field, values in fields.items()
     for value in values

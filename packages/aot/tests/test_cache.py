@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def test_no_damaged_byte_is_more_than_a_miss(own_cache: Path) -> None:
         assert _cache.load(key) in (None, RESULT)
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x1f\x8b", b"plain text", None])
+@pytest.mark.parametrize("damage", [b"", b"\x1f\x8b", b"plain text", gzip.compress(b"[" * 100_000), None])
 def test_a_damaged_file_counts_as_none(damage: bytes | None, own_cache: Path) -> None:
     key = _cache.key_of({"program": "a"})
     _cache.save(key, RESULT)

@@ -370,14 +370,25 @@ def ended(pid: int, folder: Path) -> None:
     pytest.fail(f"process {pid} still runs, or left {folder}")
 
 
-def test_a_worker_looks_after_who_asked_while_the_compiler_is_at_work(tmp_path: Path) -> None:
+def test_a_worker_looks_after_who_asked_while_the_compiler_writes(tmp_path: Path) -> None:
     folder = tmp_path / "dumps"
     folder.mkdir()
     code = """
-import os, subprocess, sys, time
-work = "import threading, time; from mosaic_tpu.aot import _serve;" \
-    "threading.Thread(target=_serve._end_with, args=(__import__('os').getppid(),), daemon=True).start();" \
-    "print('up', flush=True); time.sleep(600)"
+import os, subprocess, sys
+work = '''
+import os, pathlib, threading
+from mosaic_tpu.aot import _serve
+threading.Thread(target=_serve._end_with, args=(os.getppid(),), daemon=True).start()
+print("up", flush=True)
+folder = pathlib.Path(os.environ["MOSAIC_TPU_AOT_DUMPS"])
+n = 0
+while n := n + 1:
+    folder.mkdir(exist_ok=True)
+    try:
+        (folder / str(n % 1000)).touch()
+    except FileNotFoundError:
+        pass
+'''
 child = subprocess.Popen([sys.executable, "-c", work], stdout=subprocess.PIPE)
 child.stdout.readline()
 print(child.pid)
@@ -408,6 +419,17 @@ def test_a_folder_of_dumps_that_others_removed_is_made_anew() -> None:
     assert compile(doubled(), schedule=True, cache=False).schedule.bundles
 
 
+def test_it_compiles_in_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    _pool.close()
+    assert compile(DOUBLE, "v6e", cache=False).ok
+    _pool.close()
+
+
+@compiler
 def test_a_folder_for_temporary_files_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_compat, "compiler_version", lambda: "1")
     monkeypatch.setattr(tempfile, "tempdir", "/proc/nope")

@@ -324,6 +324,12 @@ def test_a_table_of_an_older_version_says_so(tmp_path: Path) -> None:
     assert error.hint == "delete it, or name another file"
 
 
+def test_a_table_that_is_no_file_is_not_to_be_deleted() -> None:
+    with pytest.raises(OptionError, match="holds no tunings") as said:
+        Table(os.devnull, "k")
+    assert said.value.hint == "name another file"
+
+
 def refuses(content: str, folder: Path) -> OptionError:
     file = folder / "table.json"
     file.write_bytes(before := content.encode(errors="surrogatepass"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from mosaic_tpu.aot import TARGETS
+from mosaic_tpu.cli._notes import noted
 
 from .cli_kit import DOUBLE, SMALL, cli, refused, same_shape, same_text
 
@@ -45,6 +48,38 @@ def test_lint_as_json() -> None:
 def test_every_target_is_looked_at_unless_some_are_named() -> None:
     assert cli("lint", "matmul", "--json").json["targets"] == list(TARGETS)
     assert cli("lint", "matmul", "--target", "v6e", "--target", "v5e", "--json").json["targets"] == ["v6e", "v5e"]
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments"),
+    [
+        ("default", ("compile", "double.mlir", "--target", "v5e,v6e")),
+        ("error", ("schedule", "double.mlir")),
+        ("ignore", ("compile", "double.mlir", "--target", "v6e")),
+    ],
+)
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_cache_that_takes_nothing_is_a_note_and_the_answer_stays(
+    action: Literal["default", "error", "ignore"], arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("file").write_text("")
+    monkeypatch.setenv("MOSAIC_TPU_CACHE", str(Path("file").absolute()))
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)
+        said = cli(*arguments)
+    assert (said.code, said.out != "") == (0, True)
+    assert said.err.startswith(
+        f"note: the compiler's answer is not kept in {Path('file').absolute()}: Not a directory; "
+    )
+    assert said.err.count("\n") == 1
+    assert "set MOSAIC_TPU_CACHE" in said.err
+    monkeypatch.setenv("MOSAIC_TPU_CACHE", str(Path("cache").absolute()))
+    assert "not kept" not in cli(*arguments).err
+
+
+def test_warnings_of_others_are_told_as_ever() -> None:
+    with pytest.warns(DeprecationWarning, match="old"), noted():
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
 
 
 @pytest.mark.parametrize("verb", ["lint", "compile", "schedule"])
@@ -98,6 +133,14 @@ def test_a_flag_that_there_is_not_is_no_word_on_the_kernel(flag: str) -> None:
     assert "flags={" not in said.err and "REFUSED" not in said.err
     told = cli("compile", "double.mlir", "--target", "v5e", "--flag", flag, "--json")
     assert (told.code, told.json["exit_code"], told.json["error"]["kind"]) == (2, 2, "FlagError")
+
+
+@pytest.mark.usefixtures("needs_compiler")
+def test_a_limit_that_is_too_small_has_a_hint_that_can_be_typed() -> None:
+    said = cli("compile", "double.mlir", "--target", "v6e", "--vmem-limit-bytes", "1")
+    assert said.code == 1
+    assert "--vmem-limit-bytes " in said.out
+    assert "vmem_limit_bytes=" not in said.out
 
 
 @pytest.mark.usefixtures("needs_compiler")

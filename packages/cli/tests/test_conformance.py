@@ -57,8 +57,22 @@ def test_without_reports_it_says_what_makes_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"schema": 2, "tables": {}}', '{"schema": 1, "tables": {"a": [1]}}']
-)
+    "text",
+    [
+        "", "{", "[]", "{}", '{"schema": 2, "tables": {}}', '{"schema": 1, "tables": {"a": [1]}}',
+        '{"schema": 1, "tables": []}', '{"schema": 1, "tables": {"a": {}}}', '{"schema": 1, "tables": {"a": ""}}',
+        '{"schema": 1, "tables": {"a": [{"x": 1}]}, "versions": [1]}', '{"schema": 1, "tables": {}, "versions": null}',
+    ],
+)  # fmt: skip
 def test_another_file_is_refused(text: str) -> None:
     Path("other.json").write_text(text)
     refused(cli("conformance", "other.json"), "other.json is no report")
+
+
+def test_in_a_folder_that_is_gone_a_report_is_to_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "report.json").write_text(json.dumps(REPORT))
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    refused(cli("conformance"), "cannot read this folder", "name the reports")
+    assert cli("conformance", tmp_path / "report.json").code == 0

@@ -67,7 +67,21 @@ def test_a_program_in_a_binary_form_shows_the_same_text(form: str) -> None:
     for verb in (["ir", "lift"], ["lint"], ["simulate"]):
         refused(cli(*verb, "other"), "the program holds no tpu_custom_call", "platforms=('tpu',)", code=1)
     Path("cut").write_bytes(Path("program").read_bytes()[:700])
-    refused(cli("ir", "lift", "cut"), "damaged" if form == "export" else "not a StableHLO program", code=1)
+    words = "damaged" if form == "export" else "not a StableHLO program"
+    refused(cli("ir", "lift", "cut"), words, "  at: cut\n", code=1)
+    refused(cli("ir", "lift", "-", stdin=Path("cut").read_bytes()), words, "  at: standard input\n", code=1)
+
+
+@pytest.mark.parametrize("verb", [("ir", "show"), ("ir", "verify"), ("lint",), ("simulate",)])
+def test_a_program_with_a_damaged_kernel_is_named_and_no_line_of_it(verb: tuple[str, ...]) -> None:
+    emitted = cli("zoo", "emit", "matmul", "--form", "stablehlo").out
+    at = emitted.index("body") + 200
+    Path("cut.shlo").write_text(emitted[:at] + "A" * 40 + emitted[at + 40 :])
+    said = cli(*verb, "cut.shlo")
+    assert said.code == 1
+    assert "cut.shlo" in said.out + said.err or verb == ("lint",)  # its report speaks of the ops
+    assert '"-"' not in said.out + said.err
+    assert ":0" not in said.out + said.err
 
 
 def test_a_text_goes_to_a_file() -> None:

@@ -151,6 +151,7 @@ def test_an_unknown_shell_is_wrong_usage() -> None:
         (["simulate", "matmul", "--timeout", "0"], ("--timeout",)),
         (["zoo", "run", "matmul", "--seed", "-1"], ("--seed", "mosaic-tpu zoo run --help")),
         (["ir", "show", "--bogus"], ("there is no option --bogus",)),
+        (["ir", "verify", "--", "-x.mlir"], ("there is no option -x.mlir", "a file of this name is ./-x.mlir")),
     ],
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str], words: tuple[str, ...]) -> None:
@@ -278,6 +279,7 @@ def test_hints_speak_of_options(kind: type[Any]) -> None:
         ('run it with engine="numpy"', "run it with --engine numpy"),
         ("raise vmem_limit_bytes, or take smaller blocks", "raise --vmem-limit-bytes, or take smaller blocks"),
         ("pass outputs=[(shape, dtype), …]", "give the program it is called in"),
+        ("give vmem_limit_bytes=512 or more", "give --vmem-limit-bytes 512 or more"),
         ("None leaves it to the compiler", "null leaves it to the compiler"),
         ("True or False", "true or false"),
         ("wait for the DMA before reading what it copies", "wait for the DMA before reading what it copies"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -87,6 +88,25 @@ def test_arrays_come_from_files_and_go_to_one() -> None:
     assert said.code == 0, said.err
     with np.load("y.npz") as found:
         np.testing.assert_array_equal(found["arr_0"], 2 * x)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f8E5M2"])
+def test_what_one_run_writes_another_reads_in_any_element_type(kind: str) -> None:
+    Path("k.mlir").write_text(DOUBLE.replace("8x128xf32", f"32x128x{kind}").replace("addf", "maximumf"))
+    assert cli("simulate", "k.mlir", "-o", "y.npz").code == 0
+    said = cli("simulate", "k.mlir", "-i", "y.npz", "--json")
+    name = {"bf16": "bfloat16", "f8E5M2": "float8_e5m2"}[kind]
+    assert (said.code, said.json["inputs"][0]["array"]) == (0, f"{name}[32, 128]"), said.err
+
+
+def test_a_kernel_of_the_zoo_reads_bf16_and_no_other_size() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((512, 512), np.float32) for _ in range(2))
+    np.savez("xy.npz", x.astype(ml_dtypes.bfloat16), y.astype(ml_dtypes.bfloat16))
+    said = cli("simulate", "matmul", *SMALL, "-i", "xy.npz", "--json")
+    assert (said.code, [i["array"] for i in said.json["inputs"]]) == (0, ["bfloat16[512, 512]"] * 2)
+    np.save("x.npy", x.astype(ml_dtypes.float8_e5m2).view("V1"))
+    refused(cli("simulate", "matmul", *SMALL, "-i", "x.npy", "-i", "x.npy"), "|V1[512, 512]", "bfloat16", code=1)
 
 
 def test_a_seed_decides_the_arrays() -> None:

@@ -90,6 +90,22 @@ def test_a_config_that_the_kernel_refuses_is_a_failure() -> None:
     refused(cli("zoo", "show", "matmul", "--set", "m=100"), "block_m=512 does not divide m=100", "pad m", code=1)
 
 
+@pytest.mark.parametrize("value", ["Infinity", "-Infinity", "NaN"])
+@pytest.mark.parametrize("kernel, field", [("gated_delta_net", "scale"), ("ragged_paged_attention", "sm_scale")])
+def test_a_number_that_is_not_finite_is_a_failure(kernel: str, field: str, value: str) -> None:
+    toml = value.lower().replace("infinity", "inf")
+    Path("c.toml").write_text(f'kernel = "{kernel}"\n{field} = {toml}\n')
+    refused(cli("zoo", "show", kernel, "--set", f"{field}={value}"), f"{field} is ", "a finite number", code=1)
+    refused(cli("zoo", "show", "c.toml"), f"{field} is ", "a finite number", code=1)
+
+
+@pytest.mark.parametrize("value", ["-Infinity", '"-Infinity"', "-1e30"])
+def test_a_mask_is_what_was_given(value: str) -> None:
+    said = cli("zoo", "show", "ragged_paged_attention", "--set", f"mask_value={value}", "--json")
+    mask = said.json["presets"]["this"]["mask_value"]
+    assert mask == ("-Infinity" if "Inf" in value else -1e30)
+
+
 # --- config files -------------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,8 @@ import zlib
 from pathlib import Path
 from typing import Any, Final, cast
 
+from mosaic_tpu.aot.errors import NotKeptWarning
+
 #: A folder of results goes when it has more than so many; the oldest half of them.
 _MOST: Final = 4096
 _SCHEMA: Final = 2
@@ -43,7 +45,7 @@ def load(key: str) -> dict[str, Any] | None:
     """The result that was kept under a key; ``None`` where there is none, or it is damaged."""
     try:
         found = json.loads(gzip.decompress(_file(key).read_bytes()))
-    except (OSError, EOFError, ValueError, zlib.error):
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
@@ -64,7 +66,12 @@ def save(key: str, result: dict[str, Any]) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        warnings.warn(f"the compiler's answer is not kept: {error}", stacklevel=2)
+        said = "the compiler's answer is not kept"
+        if error.strerror is None:  # there is no folder to be in
+            warnings.warn(f"{said}: {error}", NotKeptWarning, stacklevel=2)
+        else:
+            hint = "set MOSAIC_TPU_CACHE to a folder that can be written"
+            warnings.warn(f"{said} in {cache_folder()}: {error.strerror}; {hint}", NotKeptWarning, stacklevel=2)
 
 
 def clear() -> None:

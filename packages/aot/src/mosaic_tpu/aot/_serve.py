@@ -6,10 +6,12 @@ or null, "in_hbm": {"operands": [0, 1], "results": 1} or null}``, an answer ``{"
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,30 +19,43 @@ from typing import IO, Any, Final
 
 #: Seconds between looks whether the process that asks is still there.
 _LOOK: Final = 1.0
+_DUMPS: Final = "MOSAIC_TPU_AOT_DUMPS"
+#: Waits for the end of its standard input, which is that of the process at its other end.
+_REMOVE: Final = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
 
 
 def serve() -> None:
     """The worker's loop. Standard output carries answers only: libtpu's own prints are sent to standard error."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)
-        _answer(answers, {"ready": True})
-        for line in sys.stdin:
-            _answer(answers, _compile(json.loads(line)))
-    _remove_dumps()
+    try:
+        with contextlib.suppress(BrokenPipeError), os.fdopen(os.dup(1), "w") as answers:
+            os.dup2(2, 1)
+            _answer(answers, {"ready": True})
+            for line in sys.stdin:
+                _answer(answers, _compile(json.loads(line)))
+    finally:
+        _remove_dumps()
 
 
 def _end_with(parent: int) -> None:
     """End when the process that asks has ended, though the compiler be at work."""
     while os.getppid() == parent:
         time.sleep(_LOOK)
-    _remove_dumps()
+    if folder := os.environ.get(_DUMPS):
+        # The compiler may be at work and write on: another process removes its dumps, once this one has ended.
+        null = subprocess.DEVNULL
+        try:
+            subprocess.Popen(
+                [sys.executable, "-IS", "-c", _REMOVE, folder], stdin=subprocess.PIPE, stdout=null, stderr=null
+            )
+        except OSError:  # none is to be had
+            _remove_dumps()
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _remove_dumps() -> None:
     """What is left of a process that could not tidy up."""
-    if folder := os.environ.get("MOSAIC_TPU_AOT_DUMPS"):
+    if folder := os.environ.get(_DUMPS):
         shutil.rmtree(folder, ignore_errors=True)
 
 

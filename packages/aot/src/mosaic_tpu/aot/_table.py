@@ -72,7 +72,7 @@ class Table:
             return [], {}
         except (OSError, ValueError, RecursionError) as error:
             why = _reason(error)
-        hint = "delete it, or name another file"
+        hint = "delete it, or name another file" if self._file.is_file() else "name another file"
         raise OptionError(f"{self.path} holds no tunings of {self.kernel}: {why}", op="tune", hint=hint)
 
     def find(

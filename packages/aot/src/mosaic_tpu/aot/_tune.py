@@ -18,7 +18,7 @@ from mosaic_tpu.aot._operands import arrays_of
 from mosaic_tpu.aot._specialize import ESTIMATOR
 from mosaic_tpu.aot._table import COMPILER, COUNTED, MEASURED, Entry, Table, plain_key
 from mosaic_tpu.aot._tuning import Trial, Tuning, best_first, entry_of, restored, said
-from mosaic_tpu.aot.errors import OptionError
+from mosaic_tpu.aot.errors import NotKeptWarning, OptionError
 from mosaic_tpu.aot.schedule import Estimate
 from mosaic_tpu.aot.targets import Target, find_target
 
@@ -158,7 +158,7 @@ def _keep(table: Table, entry: Entry) -> None:
         table.put(entry)
     except (OSError, OptionError) as error:
         why = error.summary if isinstance(error, OptionError) else error.strerror or error
-        warnings.warn(f"the tuning is not kept in {table.path}: {why}", stacklevel=3)
+        warnings.warn(f"the tuning is not kept in {table.path}: {why}", NotKeptWarning, stacklevel=3)
 
 
 # --- all of them ---------------------------------------------------------------------------------------------------

@@ -143,6 +143,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=os.environ | environment | {"PYTHONPATH": paths},
+            cwd=_folder(),
             start_new_session=True,  # an interrupt is the caller's to handle
         )
         self._unread = b""
@@ -213,6 +214,15 @@ class _Process:
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - _LOG))
         return self._log.read().decode(errors="replace")
+
+
+def _folder() -> str | None:
+    """Where a process works: where this one does, unless that folder is gone, in which libtpu aborts."""
+    try:
+        os.getcwd()
+    except OSError:
+        return os.path.abspath(os.sep)
+    return None
 
 
 def _ending(code: int) -> str:

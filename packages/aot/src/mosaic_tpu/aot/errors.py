@@ -11,6 +11,10 @@ from types import MappingProxyType
 from mosaic_tpu.sim.errors import ModuleError
 
 
+class NotKeptWarning(UserWarning):
+    """An answer is good, and the disk would not take it: it will be asked for again."""
+
+
 class AotError(ModuleError):
     """Base of all errors of `mosaic_tpu.aot`.
 

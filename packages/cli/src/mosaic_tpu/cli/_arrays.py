@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ class Given:
 
 
 def given(source: Source, files: Sequence[Path], seed: int, *, large: bool = True) -> Given:
-    """The arrays of files, or generated ones.
+    """The arrays of files, of the kernel's element types where a file does not say them, or generated ones.
 
     Of a kernel of the zoo they are a valid call. Of a module floats are normal and integers 0, since nobody knows what
     its scalars mean.
@@ -52,7 +53,7 @@ def given(source: Source, files: Sequence[Path], seed: int, *, large: bool = Tru
         SourceError: the module does not say what it takes.
     """
     if files:
-        loaded = [array for file in files for array in _loaded(file)]
+        loaded = _typed([array for file in files for array in _loaded(file)], source)
         return Given(loaded, [_how(f"input {n}", array, "file") for n, array in enumerate(loaded)])
     from mosaic_tpu.sim import ir
 
@@ -122,6 +123,36 @@ def _loaded(file: Path) -> list[Array]:
         raise unreadable(file, error, hint) from None
     except Exception as error:  # whatever zipfile and numpy make of damaged bytes
         raise UsageError(f"{file} holds no arrays: {error}", hint) from None
+
+
+def _typed(arrays: list[Array], source: Source) -> list[Array]:
+    """Arrays of element types that NumPy's files have no name for, as bf16, are of the type that the kernel takes."""
+    if not any(_is_nameless(array) for array in arrays):
+        return arrays
+    kinds = [np.dtype(kind) for kind in _kinds_taken(source)]
+    return [
+        array.view(kind) if _is_nameless(array) and kind is not None and kind.itemsize == array.itemsize else array
+        for array, kind in itertools.zip_longest(arrays, kinds[: len(arrays)])
+    ]
+
+
+def _is_nameless(array: Array) -> bool:
+    return array.dtype.kind == "V" and array.dtype.names is None
+
+
+def _kinds_taken(source: Source) -> list[Any]:
+    """The element type of each array of a call; none where the module does not say them."""
+    from mosaic_tpu.aot.errors import SourceError
+    from mosaic_tpu.sim import ir
+
+    if source.chosen is not None:
+        return [array.dtype.numpy for array in source.chosen.info.kernel.inputs_of(source.chosen.config)]
+    if source.program is not None:
+        return [kind for _, kind in ir.inputs_of(source.program)]
+    try:
+        return [kind for _, _, kind in _of_module(source)[0]]
+    except SourceError:
+        return []
 
 
 def operands_of_zoo(info: KernelInfo, config: Any, rng: np.random.Generator) -> list[Array]:

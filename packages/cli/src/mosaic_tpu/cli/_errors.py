@@ -136,7 +136,11 @@ def _facts(error: BaseException, arguments: Sequence[str]) -> tuple[int, dict[st
         return INTERRUPTED, {"kind": "Interrupted", "cause": "interrupted from the keyboard"}
     if isinstance(error, MemoryError):
         cause = f"there is not enough memory: {error}".removesuffix(": ")
-        return FAILED, {"kind": "MemoryError", "cause": cause, "remedy": "take a smaller config, with --set"}
+        return FAILED, {
+            "kind": "MemoryError",
+            "cause": cause,
+            "remedy": "take a smaller file, or a smaller config with --set",
+        }
     remedy = "this is a fault of mosaic-tpu: please report it, with the command and what `mosaic-tpu doctor` says"
     if not _debugs(arguments):
         remedy += "; --debug shows where it happened"
@@ -165,7 +169,7 @@ def _of_ours(error: Any) -> dict[str, Any]:
 def source_line(place: str | None) -> str:
     """The line of source that ``"file.py:12"`` means; nothing where the file is not here."""
     found = _PLACE.match(place or "")
-    if found is None:
+    if found is None or not os.path.isfile(found[1]):  # a pipe would be waited for
         return ""
     linecache.checkcache(found[1])
     return linecache.getline(found[1], int(found[2])).strip()

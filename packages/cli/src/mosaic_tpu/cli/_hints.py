@@ -16,6 +16,7 @@ _SAID: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
         "give the program it is called in",
     ),
     (r"raise timeout or max_steps", "raise --timeout"),
+    (r"\b(give|with) vmem_limit_bytes=(\d+)", r"\1 --vmem-limit-bytes \2"),
     (r"\braise (timeout|vmem_limit_bytes)\b", lambda m: f"raise --{m[1].replace('_', '-')}"),
     (r"look at compile\(…, schedule=True\)\.schedule, which says", "mosaic-tpu schedule says"),
     (r"\bflags are libtpu's own, by their names without dashes: ", "flags are libtpu's own: "),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import sys
 from collections.abc import Generator, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Final, cast
 
 from mosaic_tpu.cli._errors import UsageError, unreadable
 from mosaic_tpu.cli._kernels import Chosen, chosen, is_config, near
+from mosaic_tpu.cli._parse import from_json
 from mosaic_tpu.zoo import KERNELS
 
 _MAGIC: Final = b"ML\xefR"
@@ -70,7 +70,7 @@ class Source:
         found = _UNNAMED.search(error.summary)
         if found is not None:
             error.summary = error.summary.replace(found[0], "", 1)
-        line = f":{found[1]}" if found is not None and isinstance(self.data, str) else ""
+        line = f":{found[1]}" if found is not None and found[1] != "0" and isinstance(self.data, str) else ""
         error.location = self.placed(error.location or f"{self.name}{line}")
 
     def body(self, kernel: str | None = None) -> str | bytes:
@@ -151,10 +151,11 @@ def source(name: str, settings: Sequence[str] | None = None) -> Source:
     if name == "-":
         if sys.stdin.isatty():
             raise UsageError("standard input is a terminal", "pipe a module into the command, or name a file")
-        return _fixed(Source("standard input", _decoded(sys.stdin.buffer.read(), "standard input")), settings)
+        return _module("standard input", sys.stdin.buffer.read(), settings)
     file = Path(name)
-    if _is_file(file) and not (file.suffix == ".toml" or _is_config(file)):
-        return _fixed(Source(name, _decoded(_bytes_of(file), name)), settings)
+    data = _bytes_of(file) if _is_file(file) else None
+    if data is not None and not _is_config(file, data):
+        return _module(name, data, settings)
     kernel = name.partition(":")[0]
     if kernel not in KERNELS and _is_folder(file):
         raise unreadable(name, IsADirectoryError(), "")
@@ -162,15 +163,16 @@ def source(name: str, settings: Sequence[str] | None = None) -> Source:
         also = f", and the zoo has no kernel {kernel!r}" if kernel.isidentifier() else ""
         hint = near(kernel, KERNELS) if also else "name a module's file, - for standard input, or KERNEL[:PRESET]"
         raise UsageError(f"there is no file {name}{also}", hint)
-    found = chosen(name, settings)
+    found = chosen(name, settings, data)
     return Source(found.name, found.info.kernel.lower(found.config), found)
 
 
-def _fixed(found: Source, settings: Sequence[str] | None) -> Source:
+def _module(name: str, data: bytes, settings: Sequence[str] | None) -> Source:
     """A module as it is: nothing of it can be set."""
     if settings:
-        raise UsageError(f"--set changes a zoo kernel's config, and {found.name} is a module", "leave --set out")
-    return found
+        raise UsageError(f"--set changes a zoo kernel's config, and {name} is a module", "leave --set out")
+    with Source(name, data).named():
+        return Source(name, _decoded(data, name))
 
 
 def _is_file(file: Path) -> bool:
@@ -192,11 +194,13 @@ def _bytes_of(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise unreadable(file, error, "give a file that can be read") from None
+    except MemoryError:
+        raise MemoryError(f"{file} does not fit into it") from None
 
 
-def _is_config(file: Path) -> bool:
-    """Whether a JSON file is a kernel's config, and not a custom call's."""
-    return file.suffix == ".json" and _call_in(_bytes_of(file)) is None
+def _is_config(file: Path, data: bytes) -> bool:
+    """Whether a file is a kernel's config; a JSON file may be a custom call's."""
+    return file.suffix == ".toml" or (file.suffix == ".json" and _call_in(data) is None)
 
 
 def _decoded(data: bytes, name: str) -> str | bytes:
@@ -222,7 +226,7 @@ def _call_in(data: bytes) -> bytes | None:
     if not data.lstrip().startswith(b"{"):
         return None
     try:
-        read = json.loads(data)
+        read = from_json(data)
         return base64.b64decode(read["custom_call_config"]["body"], validate=True)
     except (ValueError, KeyError, TypeError, binascii.Error):
         return None

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tomllib
+import math
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from mosaic_tpu.cli._errors import UsageError, unreadable
+from mosaic_tpu.cli._parse import from_json, from_toml
 from mosaic_tpu.zoo import KERNELS, KernelInfo
+
+#: As Python's JSON writes the least float, which is no number of JSON's.
+_LEAST: Final = "-Infinity"
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,20 @@ def is_config(name: str) -> bool:
     return name.endswith((".toml", ".json"))
 
 
-def chosen(name: str, settings: Sequence[str] | None = None) -> Chosen:
+def chosen(name: str, settings: Sequence[str] | None = None, data: bytes | None = None) -> Chosen:
     """What a name stands for, with fields set on the command line.
+
+    Args:
+        name: of a kernel, or of a config's file.
+        settings: fields with their values.
+        data: what is in the file, where it was read: a pipe gives it once.
 
     Raises:
         UsageError: there is no such kernel, preset or file, or a setting is none.
     """
-    pairs = [assigned("--set", text, "FIELD=VALUE") for text in settings or ()]
-    changes = {field: value_of(value) for field, value in pairs}
+    changes = each_once("--set", settings, "FIELD=VALUE")
     if is_config(name):
-        kernel, preset, given = _of_file(Path(name))
+        kernel, preset, given = _of_file(Path(name), data)
         changes = {**given, **changes}
     else:
         kernel, _, preset = name.partition(":")
@@ -84,12 +92,12 @@ def near(name: str, names: Iterable[str], where: str = "") -> str:
     return f"{text} (see {where})" if where else text
 
 
-def _of_file(file: Path) -> tuple[str, str, dict[str, Any]]:
+def _of_file(file: Path, data: bytes | None) -> tuple[str, str, dict[str, Any]]:
     """The kernel, the preset and the fields that a config's file names."""
     hint = 'a table of the config\'s fields, with kernel = "matmul" and, to start from one, preset = "default"'
     try:
-        text = file.read_text(encoding="utf-8")
-        read = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
+        text = (file.read_bytes() if data is None else data).decode()
+        read = from_toml(text) if file.suffix == ".toml" else from_json(text)
     except OSError as error:
         raise unreadable(file, error, "give an existing file") from None
     except ValueError as error:  # of both parsers, and of what is no UTF-8
@@ -114,16 +122,36 @@ def assigned(option: str, text: str, form: str) -> tuple[str, str]:
     """
     name, found, value = text.partition("=")
     if not found or not name.isidentifier():
-        raise UsageError(f"{option} {text} is no name and value", f"{option} {form}")
+        raise UsageError(f"{option} {short(text)} is no name and value", f"{option} {form}")
     return name, value
+
+
+def each_once(option: str, texts: Sequence[str] | None, form: str) -> dict[str, Any]:
+    """The values of an option that may be repeated, by their names; raises as `assigned` does.
+
+    Raises:
+        UsageError: a name stands twice.
+    """
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, value = assigned(option, text, form)
+        if name in found:
+            raise UsageError(f"{option} gives {name} twice", f"leave all but one {option} {name}=… out")
+        found[name] = value_of(value)
+    return found
 
 
 def value_of(text: str) -> Any:
     """A number, a truth value or null as JSON writes it; all else, ``bf16``, is text."""
     try:
-        return json.loads(text)
+        return from_json(text)
     except ValueError:
         return text
+
+
+def short(text: str) -> str:
+    """What an error says of a value, however long it is."""
+    return text if len(text) <= 80 else text[:79] + "…"
 
 
 def made(kind: type[Any], fields: Mapping[str, Any]) -> Any:
@@ -158,13 +186,15 @@ def typed(kind: type[Any], name: str, value: Any) -> Any:
         try:
             return as_dtype(value)
         except DTypeError as error:
-            raise UsageError(f"{name} is {value!r}, which is no element type", error.hint) from None
+            raise UsageError(f"{name} is {short(repr(value))}, which is no element type", error.hint) from None
+    if float in kinds and value == _LEAST:
+        return -math.inf
     allowed = {kind: words for kind, words in _kinds().items() if kind in kinds}
     if len(allowed) < len(kinds) or type(value) in kinds or (type(value) is int and float in kinds):
         return value
     wanted = " or ".join(words for words, _ in allowed.values())
     example = next(iter(allowed.values()))[1]
-    raise UsageError(f"{name} is {json.dumps(value, default=str)}, and must be {wanted}", f"{name}={example}")
+    raise UsageError(f"{name} is {short(json.dumps(value, default=str))}, and must be {wanted}", f"{name}={example}")
 
 
 def _kinds() -> dict[Any, tuple[str, str]]:
@@ -181,8 +211,9 @@ def _kinds() -> dict[Any, tuple[str, str]]:
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """A config as JSON has it: element types by name."""
+    """A config as JSON has it: element types by name, and an infinite mask in a word."""
     from mosaic_tpu.builder import DType
 
     values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
-    return {name: str(value) if isinstance(value, DType) else value for name, value in values.items()}
+    words = {name: str(value) for name, value in values.items() if isinstance(value, DType)}
+    return values | words | {name: _LEAST for name, value in values.items() if value == -math.inf}

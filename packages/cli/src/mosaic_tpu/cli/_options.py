@@ -40,7 +40,7 @@ def no_option(_: Any, value: Any) -> None:
     """
     for name in map(str, cast("list[Any]", value) if isinstance(value, list) else [value]):
         if name.startswith("-") and name != "-":
-            raise UsageError(f"there is no option {name} here", "--help lists them")
+            raise UsageError(f"there is no option {name} here", f"--help lists them; a file of this name is ./{name}")
 
 
 def _file(_: Any, tokens: Sequence[Any]) -> Path:
@@ -77,6 +77,10 @@ class Common:
 COMMON = Common()
 #: As `mosaic_tpu.aot.TARGETS` has them, which the help would have to import.
 GENERATIONS: Final = "v4, v5e, v5p, v6e, tpu7x"
+#: Of a time-out: up to a year.
+SECONDS: Final = Number(gt=0, lte=366 * 24 * 3600)
+#: Numbers that a seed may be, and how many of them may follow one another: the simulator's own limit is the sum.
+SEEDS: Final = 1 << 62
 
 type Engine = Annotated[
     Literal["numpy", "xla"], Parameter(help="xla is faster for big shapes; only numpy looks for all hazards.")
@@ -114,11 +118,13 @@ type Targets = Annotated[
 ]
 type Limit = Annotated[
     int | None,
-    Parameter(name="--vmem-limit-bytes", help="VMEM that a kernel may use.", validator=Number(gte=1)),
+    Parameter(name="--vmem-limit-bytes", help="VMEM that a kernel may use.", validator=Number(gte=1, lte=1 << 40)),
 ]
 type Output = Annotated[Path | None, writes(("--output", "-o"), "Write to this file.", _file_or_output)]
-type Timeout = Annotated[float, Parameter(help="Seconds for the compiler, on each target.", validator=Number(gt=0))]
-type Seed = Annotated[int, Parameter(help="Of the schedule and of generated inputs.", validator=Number(gte=0))]
+type Timeout = Annotated[float, Parameter(help="Seconds for the compiler, on each target.", validator=SECONDS)]
+type Seed = Annotated[
+    int, Parameter(help="Of the schedule and of generated inputs.", validator=Number(gte=0, lt=SEEDS))
+]
 type Large = Annotated[bool, flag("Go on where the arrays take gigabytes of memory.")]
 type Which = Annotated[
     str | None, Parameter(name="--kernel", help="Which kernel of a program with several: its name or number.")

@@ -285,7 +285,7 @@ def _from_json(value: Any, kernel_name: str | None) -> dict[str, Any]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             summary = f"the call's backend_config is no JSON: {error}"
             raise ModuleFormatError(summary, op=kernel_name, hint=_HINT) from None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

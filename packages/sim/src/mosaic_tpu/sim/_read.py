@@ -275,11 +275,15 @@ def _parsed(data: str | bytes, debug_locations: bytes | None) -> Module:
         return _read_module(module, debug_locations)
 
 
+#: How MLIR begins what it says of bytes, which have no lines.
+_NOWHERE: Final = 'error: "-":0:0: '
+
+
 def _refused(error: Exception | str, kind: str = _MODULE) -> ModuleFormatError:
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     detail = next((line.strip() for line in lines if "error:" in line), lines[0] if lines else "unknown format")
     return ModuleFormatError(
-        f"not a {kind} this jaxlib can read: {detail}",
+        f"not a {kind} this jaxlib can read: {detail.removeprefix(_NOWHERE)}",
         op="read",
         hint=f"give {_GIVE[kind]}, or text; a newer jaxlib may read newer versions",
     )

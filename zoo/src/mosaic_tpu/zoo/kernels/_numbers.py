@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 
 
 def is_size(value: object) -> bool:
@@ -11,8 +11,8 @@ def is_size(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is an int or a float; NaN, which does not equal itself, is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+    """Whether it is an int or a float; NaN and what is infinite, or an int too large for a float, are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 __all__ = ["is_number", "is_size"]

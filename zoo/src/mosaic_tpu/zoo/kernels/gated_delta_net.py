@@ -98,7 +98,7 @@ class GatedDeltaNetConfig:
 
     def _check_options(self) -> None:
         if self.scale is not None and not is_number(self.scale):
-            raise ConfigError(f"scale is {self.scale!r}", hint="a number, or None for K^-1/2")
+            raise ConfigError(f"scale is {self.scale!r}", hint="a finite number, or None for K^-1/2")
         for name in ("use_qk_l2norm", "transpose_keys"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}", hint="True or False")

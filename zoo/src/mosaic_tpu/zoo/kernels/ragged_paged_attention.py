@@ -8,6 +8,7 @@ on with, and the buffer that its first pages were already copied to.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -174,8 +175,9 @@ class RaggedPagedAttentionConfig:
         for name in ("sm_scale", "mask_value", "soft_cap", "k_scale", "v_scale"):
             value = getattr(self, name)
             optional = name not in ("sm_scale", "mask_value")
-            if not (is_number(value) or (optional and value is None)):
-                raise ConfigError(f"{name} is {value!r}", hint=f"a number{', or None' if optional else ''}")
+            hides = name == "mask_value" and value == -math.inf
+            if not (is_number(value) or hides or (optional and value is None)):
+                raise ConfigError(f"{name} is {value!r}", hint=f"a finite number{', or None' if optional else ''}")
         if self.sliding_window is not None and not is_size(self.sliding_window):
             raise ConfigError(
                 f"sliding_window is {self.sliding_window!r}", hint="a positive int, or None for no window"

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from mosaic_tpu.cli._errors import FAILED, TIMED_OUT, with_lines
+from mosaic_tpu.cli._errors import FAILED, TIMED_OUT, UsageError, with_lines
 from mosaic_tpu.cli._input import Source, source
-from mosaic_tpu.cli._kernels import assigned, value_of
+from mosaic_tpu.cli._kernels import each_once
+from mosaic_tpu.cli._notes import noted
 from mosaic_tpu.cli._options import (
     COMMON,
     COMPILER,
@@ -47,13 +48,16 @@ def compile_(
     Exit code 1 if one of them refuses it, 124 if the compiler was too slow.
     """
     from mosaic_tpu import aot
-    from mosaic_tpu.aot.errors import FlagError
+    from mosaic_tpu.aot.errors import FlagError, OptionError
 
     given = flags_of(flags)
     found = source(name, settings)
     wanted = targets_of(targets) or list(aot.TARGETS)
-    with found.named(), working(f"{found.name} for {', '.join(wanted)}"):
-        results = aot.compile_all({found.name: found.data}, wanted, flags=given, progress=False, **vars(compiler))
+    try:
+        with noted(), found.named(), working(f"{found.name} for {', '.join(wanted)}"):
+            results = aot.compile_all({found.name: found.data}, wanted, flags=given, progress=False, **vars(compiler))
+    except OptionError as error:  # of the flags: all else has its limits in the command line
+        raise UsageError(f"--flag: {error.summary}", f"--flag xla_tpu_…=VALUE: {error.hint}") from None
     for result in results:
         if isinstance(result.error, FlagError):  # no word on the kernel
             raise result.error
@@ -72,13 +76,9 @@ def flags_of(given: list[str] | None) -> dict[str, Any]:
     """Flags by name.
 
     Raises:
-        UsageError: one has no name or no value.
+        UsageError: one has no name or no value, or is given twice.
     """
-    flags: dict[str, Any] = {}
-    for text in given or ():
-        name, value = assigned("--flag", text.lstrip("-"), "xla_tpu_…=VALUE")
-        flags[name] = value_of(value)
-    return flags
+    return each_once("--flag", [text.lstrip("-") for text in given or ()], "xla_tpu_…=VALUE")
 
 
 def _verdict(result: "Compilation") -> str:

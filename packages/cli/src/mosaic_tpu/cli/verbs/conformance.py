@@ -1,6 +1,5 @@
 """`mosaic-tpu conformance`: the last reports of the conformance suite."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from cyclopts import Parameter
 from mosaic_tpu.cli._errors import UsageError, unreadable
 from mosaic_tpu.cli._options import COMMON, Common
 from mosaic_tpu.cli._output import answer, table
+from mosaic_tpu.cli._parse import from_json
 
 CONFORMANCE: Final = "mosaic-tpu/conformance/1"
 TABLE: Final = "mosaic-tpu/conformance-table/1"
@@ -44,7 +44,10 @@ def conformance(
 
 def _found() -> list[Path]:
     """The reports of the nearest folder that has some."""
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except OSError as error:  # as where somebody has removed it
+        raise unreadable("this folder", error, "name the reports, or go to a folder that exists") from None
     for folder in (here, *here.parents):
         files = [file for file in sorted((folder / FOLDER).glob("report*.json")) if file.is_file()]
         if files:
@@ -54,9 +57,10 @@ def _found() -> list[Path]:
 
 def _read(file: Path) -> tuple[Path, dict[str, Any]]:
     try:
-        report = json.loads(file.read_text(encoding="utf-8"))
-        tables = report["tables"]
-        if report["schema"] != 1 or not all(isinstance(row, dict) for found in tables.values() for row in found):
+        report = from_json(file.read_bytes().decode())
+        tables, versions = report["tables"], report.get("versions", {})
+        lists = isinstance(versions, dict) and all(isinstance(rows, list) for rows in tables.values())
+        if report["schema"] != 1 or not lists or not all(isinstance(r, dict) for rows in tables.values() for r in rows):
             raise ValueError("it has another schema")
     except OSError as error:
         raise unreadable(file, error, _MADE) from None

@@ -4,11 +4,10 @@ import platform
 from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from mosaic_tpu.cli._checks import VARIABLES, checks, versions
 from mosaic_tpu.cli._jax import users_environment
-from mosaic_tpu.cli._options import COMMON, Common
+from mosaic_tpu.cli._options import COMMON, SECONDS, Common
 from mosaic_tpu.cli._output import answer, table, working
 
 DOCTOR: Final = "mosaic-tpu/doctor/1"
@@ -17,7 +16,7 @@ _STYLES: Final = {"ok": "green", "no": "yellow", "fault": "bold red"}
 
 def doctor(
     *,
-    timeout: Annotated[float, Parameter(help="Seconds for the compiler and for a TPU.", validator=Number(gt=0))] = 60.0,
+    timeout: Annotated[float, Parameter(help="Seconds for the compiler and for a TPU.", validator=SECONDS)] = 60.0,
     common: Common = COMMON,
 ) -> int:
     """Say what is installed and works: packages, IR versions, libtpu, a TPU.

@@ -142,7 +142,8 @@ def _verified(name: str) -> dict[str, Any]:
     try:
         read = source(name)
         found = read.name
-        modules = [ir.read(read.body())] if read.program is None else _modules_of(read.program)
+        with read.named():
+            modules = [ir.read(read.body())] if read.program is None else _modules_of(read.program)
     except SimulationError as error:
         return {"source": found, "valid": False, "reason": error.summary, "remedy": error.hint}
     first = modules[0]

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import Parameter
 
 from mosaic_tpu.cli._input import picked, source
+from mosaic_tpu.cli._notes import noted
 from mosaic_tpu.cli._options import (
     COMMON,
     COMPILER,
@@ -44,7 +45,7 @@ def schedule(
 
     found = source(name, settings)
     wanted = target_of(target)
-    with found.named(), working(f"{found.name} for {wanted}"):
+    with noted(), found.named(), working(f"{found.name} for {wanted}"):
         compiled = aot.compile(found.data, wanted, schedule=True, **vars(compiler))
     made = compiled.schedule_of(picked([(name, name) for name in compiled.dumps], kernel, found.name))
     data = {"source": found.name, **without_schema(made.to_json())}

@@ -9,7 +9,19 @@ from cyclopts.validators import Number
 
 from mosaic_tpu.cli._errors import UsageError, with_lines
 from mosaic_tpu.cli._input import Source, source
-from mosaic_tpu.cli._options import COMMON, Common, Engine, Large, Seed, Settings, SourceName, flag, writes
+from mosaic_tpu.cli._options import (
+    COMMON,
+    SECONDS,
+    SEEDS,
+    Common,
+    Engine,
+    Large,
+    Seed,
+    Settings,
+    SourceName,
+    flag,
+    writes,
+)
 from mosaic_tpu.cli._output import answer, report, table, verdict, working, write
 
 if TYPE_CHECKING:
@@ -28,7 +40,7 @@ def simulate(
     ] = None,
     seed: Seed = 0,
     seeds: Annotated[
-        int, Parameter(help="How many schedules, with seeds from --seed on.", validator=Number(gte=1))
+        int, Parameter(help="How many schedules, with seeds from --seed on.", validator=Number(gte=1, lte=SEEDS))
     ] = 1,
     dma: Annotated[Literal["random", "eager", "wait"], Parameter(help="When copies happen.")] = "random",
     engine: Engine = "numpy",
@@ -36,8 +48,8 @@ def simulate(
     shuffle: Annotated[bool, flag("Run parallel grid steps in a seeded order.")] = False,
     compare_fills: Annotated[bool, flag("Run again with other contents of uninitialised memory.")] = False,
     allow_unwritten: Annotated[bool, flag("Outputs may have unwritten elements.")] = False,
-    cores: Annotated[int, Parameter(help="Simulated cores.", validator=Number(gte=1))] = 1,
-    timeout: Annotated[float | None, Parameter(help="Seconds for each run.", validator=Number(gt=0))] = None,
+    cores: Annotated[int, Parameter(help="Simulated cores.", validator=Number(gte=1, lte=64))] = 1,
+    timeout: Annotated[float | None, Parameter(help="Seconds for each run.", validator=SECONDS)] = None,
     large: Large = False,
     trace: Annotated[bool, flag("With every event, in JSON.")] = False,
     output: Annotated[
@@ -84,11 +96,14 @@ def simulate(
 
 
 def _saved(run: "Report") -> bytes:
-    """Its outputs; NumPy would add an ending to the name of a file."""
+    """Its outputs; NumPy would add an ending to the name of a file.
+
+    Of an element type that NumPy has no name for, as bf16, it keeps the bytes: `-i` reads them as what a kernel takes.
+    """
     import numpy as np
 
     content = io.BytesIO()
-    np.savez(content, *run.outputs)
+    np.savez(content, *(a.view(f"V{a.dtype.itemsize}") if a.dtype.isbuiltin == 2 else a for a in run.outputs))
     return content.getvalue()
 
 

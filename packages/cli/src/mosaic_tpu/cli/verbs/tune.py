@@ -1,5 +1,6 @@
 """`mosaic-tpu tune`: the best config of a kernel of the zoo."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -9,6 +10,7 @@ from cyclopts.validators import Number
 from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._jax import with_tpu
 from mosaic_tpu.cli._kernels import Chosen, assigned, chosen, near, plain_config, typed, value_of
+from mosaic_tpu.cli._notes import noted
 from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Kernel, Settings, Timeout, flag, target_of, writes
 from mosaic_tpu.cli._output import answer, table, working
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from mosaic_tpu.aot import Tuning
 
 TUNE: Final = "mosaic-tpu/tune/1"
+#: Configs that are tried: the compiler takes a second for each.
+_MOST: Final = 10_000
 
 
 def tune(
@@ -53,7 +57,7 @@ def tune(
 
     base = found.config
     configs = aot.space(base, **_choices(vary, found, base))
-    with working(f"{len(configs)} configs of {found.name}", shown=False):
+    with noted(), working(f"{len(configs)} configs of {found.name}", shown=False):
         tuning = aot.tune(
             found.info.kernel, configs, wanted or (None if measure else "v6e"), scalars=_scalars(found, base),
             timeout=timeout, workers=workers, measure=measure, table=file,
@@ -82,18 +86,27 @@ def tune(
 
 
 def _choices(vary: list[str] | None, found: Chosen, base: Any) -> dict[str, list[Any]]:
-    """The values to try for each field."""
+    """The values to try for each field, each once.
+
+    Raises:
+        UsageError: a field or a value is none, or they make more configs than anyone waits for.
+    """
     known = list(plain_config(base))
     if not vary:
         blocks = [n for n in known if "block" in n]
         raise UsageError("no field varies", f"--vary {blocks[0]}=…; the blocks are {', '.join(blocks)}")
-    choices: dict[str, list[Any]] = {}
+    choices: dict[str, dict[Any, None]] = {}
     for text in vary:
         field, values = assigned("--vary", text, "FIELD=VALUE,VALUE")
         if field not in known:
             raise UsageError(f"{found.info.name} has no field {field!r}", near(field, known))
-        choices[field] = [typed(found.info.kernel.config, field, value_of(value)) for value in values.split(",")]
-    return choices
+        tried = choices.setdefault(field, {})
+        for value in values.split(","):
+            tried[typed(found.info.kernel.config, field, value_of(value))] = None
+    count = math.prod(map(len, choices.values()))
+    if count > _MOST:
+        raise UsageError(f"--vary makes {count:,} configs", f"give fewer values: it takes {_MOST:,} configs at most")
+    return {field: list(tried) for field, tried in choices.items()}
 
 
 def _scalars(found: Chosen, base: Any) -> Any:
