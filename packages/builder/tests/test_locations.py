@@ -182,6 +182,21 @@ def test_locations_leave_the_body(b: Builder, a: Args) -> None:
     assert b"test_locations.py" in kept.body and kept.debug_locations is None
 
 
+@pytest.mark.parametrize(("pattern", "named"), [("^.*/", True), ("", False), (None, False)])
+def test_without_jax_files_are_named_as_jax_would(
+    monkeypatch: pytest.MonkeyPatch, pattern: str | None, named: bool
+) -> None:
+    monkeypatch.delitem(sys.modules, "jax._src.config", raising=False)
+    if pattern is not None:
+        monkeypatch.setenv("JAX_HLO_SOURCE_FILE_CANONICALIZATION_REGEX", pattern)
+    b = Builder("k")
+    a = b.declare_args({"i": Scalar(i32)})
+    b.addi(a.i, a.i)
+    text = b.finish().text(canonical=False, locations=True)
+    assert ('"test_locations.py"' in text) is named
+    assert (__file__ in text) is not named
+
+
 @dataclass(frozen=True)
 class _Config:
     """Checks itself, as configs of kernels do, and can emit an op."""

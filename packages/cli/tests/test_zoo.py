@@ -6,15 +6,24 @@ import base64
 import dataclasses
 import functools
 import json
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
+from mosaic_tpu import zoo
+from mosaic_tpu.cli._errors import source_line
 from mosaic_tpu.zoo import KERNELS
 
 from .cli_kit import SMALL, cli, refused, same_shape, same_text
+
+LEFT_OUT = "jax_hlo_source_file_canonicalization_regex"
+#: Where this installation has the zoo, as it would stand in what is emitted.
+HERE = os.fsencode(Path(zoo.__file__).parents[2])
 
 # --- list ---------------------------------------------------------------------------------------------------------
 
@@ -149,11 +158,59 @@ def test_text_is_emitted() -> None:
     assert "loc(" in cli("zoo", "emit", "matmul", "--locations", "--no-canonical").out
 
 
+@pytest.fixture
+def named_from_the_package() -> Generator[None]:
+    jax.config.update(LEFT_OUT, "^.*/(?=mosaic_tpu/zoo/)")
+    yield
+    jax.config.update(LEFT_OUT, None)
+
+
+@pytest.mark.usefixtures("named_from_the_package")
 def test_every_form_is_what_the_kernel_gives() -> None:
     lowered = KERNELS["matmul"].kernel.lower(KERNELS["matmul"].default)
     assert cli("zoo", "emit", "matmul", "--form", "bytes").data == lowered.body
     assert cli("zoo", "emit", "matmul", "--form", "backend-config").out.rstrip("\n") == lowered.backend_config
     assert cli("zoo", "emit", "matmul", "--form", "stablehlo").out.rstrip("\n") == lowered.stablehlo.rstrip("\n")
+
+
+@pytest.mark.parametrize("form", ["text", "bytes", "backend-config", "stablehlo"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_is_emitted_is_the_same_on_every_machine(name: str, form: str) -> None:
+    options = ("--locations",) if form == "text" else ()
+    said = cli("zoo", "emit", name, "--form", form, *options)
+    assert said.code == 0
+    read = _with_what_is_inside(said.data)
+    assert HERE not in read
+    assert getattr(jax.config, LEFT_OUT) is None
+    assert b"mosaic_tpu/zoo/kernels/" in read or form == "bytes"  # where they leave the body, they are not in it
+
+
+def _with_what_is_inside(data: bytes) -> bytes:
+    encoded = re.findall(rb'(?:"|\\22)([A-Za-z0-9+/=]{40,})(?:"|\\22)', data)
+    return b"\n".join((data, *map(base64.b64decode, encoded)))
+
+
+def test_without_the_setting_a_kernel_says_where_its_files_are() -> None:
+    config = KERNELS["matmul"].kernel.lower(KERNELS["matmul"].default).backend_config.encode()
+    assert HERE in _with_what_is_inside(config)
+
+
+def test_a_setting_of_jax_goes_before_ours() -> None:
+    jax.config.update(LEFT_OUT, "^.*/(?=kernels/)")
+    try:
+        text = cli("zoo", "emit", "matmul", "--locations").out
+        assert getattr(jax.config, LEFT_OUT) == "^.*/(?=kernels/)"
+    finally:
+        jax.config.update(LEFT_OUT, None)
+    assert '"kernels/matmul.py"' in text
+
+
+def test_a_report_on_what_was_emitted_shows_the_line() -> None:
+    text = cli("zoo", "emit", "matmul", "--locations").out
+    found = re.search(r'"(mosaic_tpu/zoo/kernels/matmul.py)":(\d+)', text)
+    assert found is not None
+    assert source_line(f"{found[1]}:{found[2]}")
+    assert not source_line("mosaic_tpu/zoo/kernels/not_there.py:1")
 
 
 @pytest.mark.parametrize("form", ["text", "bytes", "backend-config", "stablehlo"])

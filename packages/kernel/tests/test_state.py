@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 import jax
@@ -36,6 +37,29 @@ def test_locations_stay_or_leave_as_jax_is_configured(
     assert inside.body != outside.body
     assert levels.stripped(inside.body) == levels.stripped(outside.body)
     assert scale.lower(cfg).body == outside.body
+
+
+def _names(config: dict[str, Any]) -> set[bytes]:
+    """The paths of Python files that a call's configuration names, in its body or beside it."""
+    call = config["custom_call_config"]
+    parts = [base64.b64decode(call[part]) for part in ("body", "debug_locations") if part in call]
+    return set(re.findall(rb"[\w./-]*\.py", b"\0".join(parts)))
+
+
+@pytest.mark.parametrize("pattern", ["^.*/(?=tests/)", "^.*/", "no such folder", None])
+def test_files_are_named_as_jax_is_told(
+    scale: Any, cfg: Any, x: Any, pallas_scale: Any, tpu_text: Any, pattern: str | None
+) -> None:
+    plain = scale.lower(cfg)
+    with jax_config.hlo_source_file_canonicalization_regex(pattern):
+        here = scale.lower(cfg)
+        called, twin = (tpu_text(f, x) for f in (lambda x: scale(x=x, cfg=cfg), pallas_scale()))
+    (call,), (theirs,) = pallas.calls_in(called), pallas.calls_in(twin)
+    # The twin stands in the kernel's file, and every name that Pallas writes of it is ours too.
+    assert _names(here.config) == _names(call.backend_config) == _names(theirs.backend_config) != set()
+    assert levels.stripped(here.body) == levels.stripped(plain.body)
+    assert (here.backend_config == plain.backend_config) is (pattern in ("no such folder", None))
+    assert scale.lower(cfg).backend_config == plain.backend_config
 
 
 def test_with_a_tpu_the_body_has_the_newest_version(

@@ -12,12 +12,16 @@ name                             if it moves
 ``_jax.Traceback``, ``…Cache``  the Python stack as an MLIR location, in C++: JAX's own way; a walk over
                                  `sys._getframe` does the same, ten times slower
 ``…ext.inlined_func_call``       clones the ops of a function in C++; `ir.Operation.clone` one by one does the same
+``jax_hlo_source_file_…_regex``  JAX's setting of what to leave out of the names of source files; read where JAX is
+                                 imported, else from the environment as JAX would read it
 ``_jax_mlir_ext.register_…``     adds the upstream dialects to a registry; JAX's own context is made with it
 ===============================  ==========================================================================
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, Final, cast
@@ -103,6 +107,14 @@ def communication(module: ir.Operation) -> tuple[bool, bool]:
     """Whether the kernel communicates with other devices, and whether it uses a custom barrier."""
     has_communication, has_custom_barrier = _tpu.private_has_communication(module)
     return has_communication, has_custom_barrier
+
+
+def left_out_of_filenames() -> str | None:
+    """The pattern of JAX's ``jax_hlo_source_file_canonicalization_regex``, as JAX has it now or would have it."""
+    config: Any = sys.modules.get("jax._src.config")
+    if config is None:
+        return os.environ.get("JAX_HLO_SOURCE_FILE_CANONICALIZATION_REGEX")
+    return config.hlo_source_file_canonicalization_regex.value
 
 
 #: Take the Python stack as it is now, for `location_cache`.

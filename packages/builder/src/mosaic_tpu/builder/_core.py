@@ -121,7 +121,7 @@ class Core:
 
     def _start(self) -> None:
         self.types = thread_types()
-        self._locate = self.types.locate
+        self._locate = self.types.locator()
         self._line = None
         self._needs_verifier = False
         self._incomplete = 0

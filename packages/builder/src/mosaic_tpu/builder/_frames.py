@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import re
 import sys
 from pathlib import Path
 from types import CodeType, FrameType
@@ -50,9 +51,11 @@ def internal(filename: str) -> bool:
     return found
 
 
-def user_filename(code: CodeType) -> str | None:
-    """The code's file, or ``None`` if it is ours."""
-    return None if internal(code.co_filename) else code.co_filename
+def user_filename(left_out: str | None, code: CodeType) -> str | None:
+    """The code's file, without what matches the pattern ``left_out``, or ``None`` if it is ours."""
+    if internal(code.co_filename):
+        return None
+    return re.sub(left_out, "", code.co_filename) if left_out else code.co_filename
 
 
 def user_frame(frame: FrameType) -> FrameType:

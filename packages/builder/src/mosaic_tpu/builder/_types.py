@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Literal
 
-from mosaic_tpu.builder._compat import IrOperation, ir, location_cache, new_context, open_ir
+from mosaic_tpu.builder._compat import IrOperation, ir, left_out_of_filenames, location_cache, new_context, open_ir
 from mosaic_tpu.builder._frames import user_filename
 from mosaic_tpu.builder.dtypes import ALL, DType, opaque
 from mosaic_tpu.builder.dtypes import index as index_dtype
@@ -81,8 +82,16 @@ class Types:
         self.texts: dict[str, TypeInfo] = {}
         self.attribute_texts: dict[str, ir.Attribute] = {}
         self._opaque: dict[str, TypeInfo] = {}
-        self.locate = location_cache(user_filename, self.context)
+        self._locators: dict[str | None, Callable[[object], ir.Location]] = {}
         self.index = self.scalar(index_dtype)
+
+    def locator(self) -> Callable[[object], ir.Location]:
+        """From a traceback to the kernel's line; its file is named as JAX names it in this state of its settings."""
+        pattern = left_out_of_filenames()
+        found = self._locators.get(pattern)
+        if found is None:
+            found = self._locators[pattern] = location_cache(partial(user_filename, pattern), self.context)
+        return found
 
     def element(self, dtype: DType) -> ir.Type:
         """The MLIR element type."""

@@ -169,10 +169,14 @@ def _of_ours(error: Any) -> dict[str, Any]:
 def source_line(place: str | None) -> str:
     """The line of source that ``"file.py:12"`` means; nothing where the file is not here."""
     found = _PLACE.match(place or "")
-    if found is None or not os.path.isfile(found[1]):  # a pipe would be waited for
+    if found is None:
         return ""
-    linecache.checkcache(found[1])
-    return linecache.getline(found[1], int(found[2])).strip()
+    # What `zoo emit` wrote names its files from the package on. Only files: a pipe would be waited for.
+    here = next(filter(os.path.isfile, (os.path.join(folder, found[1]) for folder in ("", *sys.path))), None)
+    if here is None:
+        return ""
+    linecache.checkcache(here)
+    return linecache.getline(here, int(found[2])).strip()
 
 
 def with_lines(text: str) -> str:

@@ -36,10 +36,12 @@ class Target:
     Attributes:
         ir_version: stable_mosaic version, ``None`` for the newest.
         unzip: whether locations leave the body.
+        left_out: what JAX leaves out of the names of source files, as the builder does by itself.
     """
 
     ir_version: int | None
     unzip: bool
+    left_out: str | None = None
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,13 @@ Tracer: Final[Any] = _jax.core.Tracer
 user_context: Final[Any] = _jax.make_user_context
 
 
-def target_of(context: Any) -> tuple[int | None, bool]:
-    """IR version and whether to move locations out of the body, exactly as Pallas decides in this lowering."""
-    return tpu_custom_call.get_ir_version(context), _unzips() and not context.is_forward_compat()
+def target_of(context: Any) -> tuple[int | None, bool, str | None]:
+    """The fields of a `Target`, exactly as Pallas decides in this lowering."""
+    return (
+        tpu_custom_call.get_ir_version(context),
+        _unzips() and not context.is_forward_compat(),
+        _config.hlo_source_file_canonicalization_regex.value,
+    )
 
 
 class _Ambient:
@@ -74,7 +78,7 @@ class _Ambient:
         return False
 
 
-def ambient_target() -> tuple[int | None, bool]:
+def ambient_target() -> tuple[int | None, bool, str | None]:
     """The same outside of a lowering: by whether a TPU is attached."""
     return target_of(_Ambient())
 

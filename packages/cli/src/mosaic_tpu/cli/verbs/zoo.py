@@ -1,7 +1,13 @@
 """`mosaic-tpu zoo`: the kernels of the zoo."""
 
 import base64
-from typing import Annotated, Any, Final, Literal
+import os
+import re
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, cast
 
 from cyclopts import App, Parameter
 
@@ -85,9 +91,13 @@ def emit(
     output: Output = None,
     common: Common = COMMON,
 ) -> int:
-    """Emit a kernel."""
+    """Emit a kernel.
+
+    The same on every machine: its source files are named from `mosaic_tpu` on, unless JAX has a setting of its own.
+    """
     found = chosen(name, settings)
-    content = _emitted(found, form, canonical, locations)
+    with _files_named_from_the_package(found):
+        content = _emitted(found, form, canonical, locations)
     data: dict[str, Any] = {"kernel": found.info.name, "preset": found.preset, "form": form}
     data["config"] = plain_config(found.config)
     if isinstance(content, str):
@@ -96,6 +106,22 @@ def emit(
         data["base64"] = base64.b64encode(content).decode()
     deliver(common.json, EMIT, data, content, output, MLIR)
     return 0
+
+
+@contextmanager
+def _files_named_from_the_package(found: Chosen) -> Generator[None]:
+    import jax
+
+    settings: Any = jax.config
+    name = "jax_hlo_source_file_canonicalization_regex"
+    given = getattr(settings, name)
+    module = found.info.kernel.run.__module__
+    root = Path(cast("str", sys.modules[module].__file__)).parents[module.count(".")]
+    settings.update(name, f"^{re.escape(os.path.join(root, ''))}" if given is None else given)
+    try:
+        yield
+    finally:
+        settings.update(name, given)
 
 
 def _emitted(found: Chosen, form: Form, canonical: bool, locations: bool) -> str | bytes:
