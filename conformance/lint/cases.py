@@ -201,6 +201,29 @@ _case(
     o=out(i32, (8, 1)),
 )
 
+
+def _column(id: str, mask: str) -> None:
+    """A mask of one dimension as a column."""
+    value = _MASK.format(f"shape_cast({mask}, (8, 1))")
+    refs = {"x": vmem(f32, (8, 128)), "y": vmem(f32, (8,)), "z": vmem(f32, (8, 1)), "w": vmem(f32, (1, 8))}
+    used = {name: ref for name, ref in refs.items() if f"{name}[" in mask}
+    _case(id, "1-D vectors", f"o[...] = {value}", **used, o=out(i32, (8, 1)))
+
+
+_MAX: Final = "b.pallas.max(x[...], {})"
+_column("mask-of-max-of-rows", f"{_MAX.format(1)} > 0.5")
+_column("mask-of-max-of-columns", "b.pallas.max(x[:, 0:8], 0) > 0.5")
+_column("mask-of-max-and-load", f"{_MAX.format(1)} > y[...]")
+_column("mask-of-load-and-max", f"y[...] < {_MAX.format(1)}")
+_column("mask-of-sum-with-load", f"{_MAX.format(1)} + y[...] > 0.5")
+_column("mask-of-load-with-sum", f"y[...] + {_MAX.format(1)} > 0.5")
+_column("masks-of-max-and-load", f"b.andi({_MAX.format(1)} > 0.5, y[...] > 0.5)")
+_column("masks-of-load-and-max", f"b.andi(y[...] > 0.5, {_MAX.format(1)} > 0.5)")
+_column("mask-of-column-reshaped", "b.shape_cast(z[...], (8,)) > 0.5")
+_column("mask-of-row-reshaped", "b.shape_cast(w[...], (8,)) > 0.5")
+_column("mask-of-one-number", "b.broadcast_to(b.pallas.max(x[...]), (8,)) > 0.5")
+_column("mask-of-number-and-max", f"b.broadcast_to(b.pallas.max(x[...]), (8,)) > {_MAX.format(1)}")
+
 # --- dtype and op ----------------------------------------------------------------------------------------------------
 
 

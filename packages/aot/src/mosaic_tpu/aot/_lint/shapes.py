@@ -8,9 +8,11 @@ from typing import Final
 from mosaic_tpu.aot._lint._registry import Issue, rule
 from mosaic_tpu.aot._lint._subject import Subject
 from mosaic_tpu.aot.targets import SUBLANES
+from mosaic_tpu.sim import ir
 
 _ARITHMETIC: Final = ("arith.", "math.")
 _FREE: Final = ("arith.constant",)
+_ALONG_LANES: Final = ("vector.load", "tpu.vector_load", "tpu.strided_load", "vector.broadcast")
 
 
 @rule("invalid-module")
@@ -55,12 +57,38 @@ def one_dimensional_vector(subject: Subject) -> Iterator[Issue]:
 
 @rule("mask-column")
 def mask_column(subject: Subject) -> Iterator[Issue]:
-    """A mask of one dimension is made a column: the compiler aborts, or has no layout for it."""
+    """A mask of one dimension that lies along lanes is made a column: the compiler aborts, or has no layout for it.
+
+    What comes of a reduction of the last dimension, or of a column, lies along sublanes: the compiler takes that.
+    """
     for op in subject.ops("vector.shape_cast"):
-        before, after = op.operands[0].type, op.result.type
-        if before.element == "i1" and len(before.shape) == 1 and before.shape[0] > 1 and after.shape[-1] == 1:
+        mask, after = op.operands[0], op.result.type
+        before = mask.type
+        if before.element != "i1" or len(before.shape) != 1 or before.shape[0] == 1 or after.shape[-1] != 1:
+            continue
+        if _along_lanes(mask):
             yield Issue(
                 op,
                 f"a mask of shape ({before.shape[0]},) becomes a column {after.text}",
                 "reshape the numbers before they are compared: x[:, None] < y, not (x < y)[:, None]",
             )
+
+
+def _along_lanes(vector: ir.Value) -> bool:
+    """Whether a vector of one dimension is known to lie along lanes: the compiler lays it out as its first operand."""
+    found: ir.Value | None = vector
+    while found is not None and (op := found.definition) is not None and op.name.startswith(_ARITHMETIC):
+        found = next((o for o in op.operands if not _uniform(o)), op.operands[0] if op.operands else None)
+    op = None if found is None else found.definition
+    if op is None:  # an argument of a block, or a constant
+        return False
+    if op.name == "vector.multi_reduction":
+        return max(op.attributes.integers("reduction_dims"), default=0) < len(op.operands[0].type.shape) - 1
+    if op.name == "vector.shape_cast":
+        return op.operands[0].type.shape[-1] > 1
+    return op.name in _ALONG_LANES
+
+
+def _uniform(vector: ir.Value) -> bool:
+    """Whether it is one number, which lies any way."""
+    return vector.definition is not None and vector.definition.name in ("arith.constant", "vector.broadcast")
