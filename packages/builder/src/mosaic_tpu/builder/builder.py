@@ -164,8 +164,10 @@ class Builder(
         results: Sequence[TypeInfo],
         attributes: Mapping[str, ir.Attribute],
         block: ir.Block,
+        names: Sequence[str] = (),
     ) -> ir.Block:
-        with self.types.context, self.types.unknown:
+        unknown = self.types.unknown
+        with self.types.context, unknown:
             kind = ir.FunctionType.get([i.ir for i in inputs], [i.ir for i in results])
             created = open_ir.Operation.create(
                 "func.func",
@@ -177,7 +179,9 @@ class Builder(
                 regions=1,
                 ip=ir.InsertionPoint(block),
             )
-            return created.regions[0].blocks.append(*(i.ir for i in inputs))
+            # As Pallas has them: what reads the module names the arguments so.
+            places = [ir.Location.name(name) for name in names] or [unknown] * len(inputs)
+            return created.regions[0].blocks.append(*(i.ir for i in inputs), arg_locs=places)
 
     def declare_args(
         self,
@@ -230,7 +234,8 @@ class Builder(
         infos = [a.info for a in arguments]
         self._result_infos = tuple(self._infos(results, "declare_args"))
         core = None if core_type is None else self._member(CoreType, core_type, "declare_args")
-        entry = self._create_function(self.name, infos, self._result_infos, {}, self.module.body)
+        names = [a.name for a in arguments] if self._line is None else ()
+        entry = self._create_function(self.name, infos, self._result_infos, {}, self.module.body, names)
         try:
             windows = _declare.emit_windows(self, signature, self.module.body, unused_zero) if with_windows else None
         except BaseException:  # an index map may raise anything; the builder is then as it was

@@ -78,9 +78,15 @@ def lift(source: Any, *, style: Style = "ops", kernel: str | int | None = None) 
             b.vector_store(a.output_0, plus)
         <BLANKLINE>
     """
-    if style not in _STYLES:
-        raise OptionError(f"there is no style {style!r}", op="lift", hint='style="ops" or style="idioms"')
+    style = checked_style(style, "lift")
     return lifted(given(source, kernel), style).text
+
+
+def checked_style(style: Any, op: str) -> Style:
+    """A style, refused for ``op`` if there is none such."""
+    if style not in _STYLES:
+        raise OptionError(f"there is no style {style!r}", op=op, hint='style="ops" or style="idioms"')
+    return style
 
 
 def lifted(found: Given, style: Style = "ops") -> Lifted:

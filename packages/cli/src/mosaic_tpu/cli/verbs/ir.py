@@ -74,10 +74,8 @@ def diff(
 def _lifted_diff(before: Source, after: Source, style: Style, kernel: str | None) -> str:
     from mosaic_tpu.lift import diff as lifted_diff
 
-    if before.chosen is not None and after.chosen is not None:
-        pair = (before.data, after.data)  # with the names of their arguments, which no body has
-    else:
-        pair = (before.body(_which(before, kernel)), after.body(_which(after, kernel)))
+    # A kernel of the zoo with the names of its arguments, which no body has.
+    pair = [s.body(_which(s, kernel)) if s.chosen is None else s.data for s in (before, after)]
     text = lifted_diff(*pair, style=style)
     return text.replace("--- a\n+++ b\n", f"--- {one_line(before.name)}\n+++ {one_line(after.name)}\n", 1)
 
