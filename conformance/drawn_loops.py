@@ -14,7 +14,11 @@ from mosaic_tpu.builder import f32, i32
 
 type Draw = Callable[[st.SearchStrategy[Any]], Any]
 #: What of each kind there is to start from.
-STARTS: Final = {"int": ("7", "1", "0", "s[0]", "s[1]"), "float": ("2.5", "0.0", "f[0]"), "vector": ("x[...]",)}
+STARTS: Final = {
+    "int": ("7", "1", "0", "np.int32(3)", "s[0]", "s[1]"),
+    "float": ("2.5", "0.0", "np.float32(1.5)", "f[0]"),
+    "vector": ("x[...]",),
+}
 #: Where a value of each kind is stored, to be used.
 STORES: Final = {"int": "o[{}] = {}", "float": "g[{}] = {}", "vector": "y[{}] = {}"}
 OPERANDS: Final = {
@@ -77,9 +81,15 @@ class Source:
         return f"{name} {operator} {other}" if self.one(True, False) else f"{other} {operator} {name}"
 
     def store(self, name: str, kind: str) -> None:
-        """Use a value, or a sum with it."""
+        """Use a value, or a sum with it; here, or in a branch."""
         text = name if self.one(True, False) else f"{name} + {self.term(kind)}"
-        self.both(STORES[kind].format(self.fresh(), text))
+        line = STORES[kind].format(self.fresh(), text)
+        if self.one(True, True, False):
+            self.both(line)
+            return
+        self.theirs.append("@pl.when(s[2] > 0)")
+        self.ours.append("@b.pallas.when(s[2] > 0)")
+        self.both(f"def _():\n    {line}")
 
 
 def loops(draw: Draw) -> tuple[str, str]:
@@ -111,7 +121,7 @@ def loop(source: Source, depth: int) -> None:
     following = [next_carry(inner, name, k, carries, kinds) for name, k in zip(carries, kinds, strict=True)]
     # Of a counter of the body's own, from anywhere but 0, Pallas gives a wrong result, and we the right one.
     following = [
-        f"1 + {name}" if text == f"{name} + 1" and start != "0" else text
+        f"{text.removeprefix(f'{name} + ')} + {name}" if text.startswith(f"{name} + ") and start != "0" else text
         for name, text, start in zip(carries, following, starts, strict=True)
     ]
     if kind == "while":

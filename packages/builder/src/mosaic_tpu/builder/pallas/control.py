@@ -212,11 +212,14 @@ class ControlIdioms(Idioms):
     ) -> Carried:
         """`lax.fori_loop`: ``body(i, *carry)`` returns the next carry.
 
-        What it returns as it came is no carry of the loop, and comes out as it went in: of a number Python's or NumPy's
-        number, as in JAX, not a value. Where no step reads ``i`` and the first carry that changes is ``c + 1``, that
-        is what the loop counts, as in Pallas; of one that does not start at 0 Pallas says it came to the number of
-        steps, here it comes to what it should. What JAX would drop since nobody uses it, a loop without effects or a
-        carry that is not read afterwards, is emitted.
+        What it returns as it came is no carry of the loop, and comes out as it went in: a number as that number, as in
+        JAX, with which Python computes. If the body does not read ``i``, and returns ``c + 1`` for the first carry that
+        changes, the loop counts that, as in Pallas, which says that it comes to the number of steps wherever it starts;
+        here it comes to what it should.
+
+        Bytes differ from Pallas's where JAX drops what nobody uses, a loop without effects or a carry that is not read
+        after it; and by a constant where a carry of this loop is given to another in it that never runs, or that is
+        unrolled and does not read it.
 
         Args:
             lower: first ``i``, an int or an i32 value.
