@@ -93,7 +93,7 @@ def emit(
 ) -> int:
     """Emit a kernel.
 
-    The same on every machine: its source files are named from `mosaic_tpu` on, unless JAX has a setting of its own.
+    Source files are named from their package on: the same on every machine.
     """
     found = chosen(name, settings)
     with _files_named_from_the_package(found):
