@@ -82,6 +82,7 @@ EXPECTED = {
     "load_f16": (errors.UnsupportedError, "tpu.load", 110, "memref<16x128xf16, vmem>", "bf16 or f32"),
     "reciprocal_bf16": (errors.UnsupportedError, "tpu.reciprocal", 79, "no reciprocal in bf16", "b.extf"),
     "create_mask": (errors.UnsupportedError, "tpu.create_mask", 182, "no code for tpu.create_mask", "b.iota"),
+    "low_padding": (errors.UnsupportedError, None, None, "window of input 0 has padding before", "behind the array"),
     "reduction": (errors.UnsupportedError, "vector.multi_reduction", 194, "vector<4x8x128xf32>", "halving"),
     "sublane_gather": (errors.UnsupportedError, "tpu.dynamic_gather", 182, "Sublane gather", "newer generation"),
     "rotate_stride": (errors.UnsupportedError, "tpu.dynamic_rotate", None, "rotate lane stride", "newer generation"),

@@ -103,7 +103,7 @@ class LayoutError(CompileError):
 class UnsupportedError(CompileError):
     """This generation, or this compiler, has no code for an op, a type or a combination of them."""
 
-    default_hint = "cast to a type that the generation has, or compile for another"
+    default_hint = "take another op, a type that the generation has, or another generation; lint may know which"
 
 
 class AlignmentError(CompileError):

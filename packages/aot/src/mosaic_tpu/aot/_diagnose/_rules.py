@@ -266,6 +266,12 @@ _RULES = (
         _no_bf16,
         "cast to f32 (b.extf), compute there, and cast back (b.truncf)",
     ),
+    _Rule(
+        r"Failed to set window params for input (\d+): Low padding not supported",
+        UnsupportedError,
+        "the window of input {1} has padding before the array",
+        "pad the array itself, or shift the indices; padding behind the array is supported",
+    ),
     _Rule(r"Target does not support this comparison", UnsupportedError, hint=_TO_32_BITS),
     _Rule(
         r"Unsupported operation: ([\w.]+) in ([\w-]+) pass",
