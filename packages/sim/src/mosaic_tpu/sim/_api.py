@@ -40,6 +40,7 @@ def simulate(
     cores: int = 1,
     timeout: float | None = None,
     max_steps: int | None = None,
+    record: bool = False,
 ) -> Report:
     """Run a Mosaic module on the CPU, and look for what a TPU would not forgive.
 
@@ -69,6 +70,7 @@ def simulate(
         cores: simulated cores of a device, which share ``core_parallel`` grid dimensions.
         timeout: seconds after which a kernel's run is given up.
         max_steps: loop iterations and grid steps after which it is given up.
+        record: keep in the report, in order, which regions were entered, which copies started and what was waited for.
 
     Returns:
         A `Report`.
@@ -107,6 +109,7 @@ def simulate(
         cores=cores,
         timeout=timeout,
         max_steps=max_steps,
+        record=record,
     )
     _check(engine, compare_fills)
     if engine == "xla":
@@ -200,6 +203,7 @@ def _check_for_xla(compare_fills: bool, options: Options) -> None:
         "cores": options.cores > 1,
         "timeout": options.timeout is not None,
         "max_steps": options.max_steps is not None,
+        "record": options.record,
     }
     for name, given in asked.items():
         if given:
@@ -287,6 +291,7 @@ def _one(
         unwritten=unwritten,
         trace=tuple(machine.trace),
         dropped=machine.dropped,
+        record=tuple(machine.record or ()),
         seconds=time.perf_counter() - started,
         options=_said(options, compare),
         stopped=stopped,

@@ -32,6 +32,7 @@ class Options:
         cores: simulated cores of each device, which share ``core_parallel`` grid dimensions.
         timeout: seconds after which the run is given up.
         max_steps: loop iterations and grid steps after which it is given up.
+        record: keep what happens, in order.
     """
 
     seed: int = 0
@@ -44,6 +45,7 @@ class Options:
     cores: int = 1
     timeout: float | None = None
     max_steps: int | None = None
+    record: bool = False
 
     def __post_init__(self) -> None:
         if self.dma not in _TIMINGS:
@@ -61,9 +63,11 @@ class Options:
             raise InputError(
                 f"allow_unwritten is {self.allow_unwritten!r}", op="simulate", hint="True, or names of outputs"
             )
-        for name in ("checks", "collect", "shuffle"):
+        for name in ("checks", "collect", "shuffle", "record"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is {getattr(self, name)!r}", op="simulate", hint="True or False")
+        if self.record and self.cores > 1:
+            raise InputError("a record is that of one core", op="simulate", hint="leave cores out, or record")
         timeout: Any = self.timeout
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise InputError(f"timeout is {timeout!r}", op="simulate", hint="seconds, more than 0")
