@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mosaic_tpu.sim._dma import DMA, Leg
 from mosaic_tpu.sim._memory import Semaphore
 from mosaic_tpu.sim._races import remote_targets
-from mosaic_tpu.sim._record import Record
+from mosaic_tpu.sim.record import Record
 from mosaic_tpu.sim.errors import (
     DeadlockError,
     DoubleWaitError,

@@ -10,7 +10,7 @@ from typing import Any
 
 from mosaic_tpu.sim._machine import Event
 from mosaic_tpu.sim._memory import Array
-from mosaic_tpu.sim._record import Entry
+from mosaic_tpu.sim.record import Entry
 from mosaic_tpu.sim.errors import HazardError
 
 #: Of the JSON form; a field's meaning changes only with this number.
