@@ -7,6 +7,7 @@ those of constant trip count, and unrolled.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -121,25 +122,37 @@ def _placed(
     found: dict[Place, Placed] = {}
     body = (module.kernel.operation.number, 0)
     stepless = all(b.role != "step" for b in kernel.walk())
+    #: Of a region that the compiler has unrolled: how many of it there are, and how many the walk has seen.
+    copies: Counter[Region] = Counter()
+    seen: Counter[Region] = Counter()
 
-    def visit(block: Block, outer: Placed, branches: Mapping[Place, int]) -> None:
+    def share(region: Region) -> int:
+        """How often the next of a region's copies runs."""
+        seen[region] += 1
+        there = max(copies[region], 1)
+        return max(0, counts.get(region, 0) + there - seen[region]) // there
+
+    def visit(block: Block, outer: Placed, branches: Mapping[Place, Region]) -> None:
         region, runs = outer.region, outer.runs
         if place(block) in regions:
             region = regions[place(block)]
-            runs = counts.get(region, 0)
-            branches = _branches(block, _body(module, region), regions, counts, unrolled)
+            runs = share(region)
+            branches = _branches(block, _body(module, region), regions, unrolled)
         elif block.role == "step" or (block is kernel and stepless):
             region, runs = body, counts.get(body, 0)
-            branches = _branches(block, module.kernel.body, regions, counts, unrolled)
+            branches = _branches(block, module.kernel.body, regions, unrolled)
         elif block.kind == "loop":
             region = body if block.role == "pipeline" else region
             runs *= block.trips or 1
-        elif block.kind == "predicated":
-            runs = min(runs, branches.get(place(block), runs))
+        elif place(block) in branches:
+            region = branches[place(block)]
+            runs = share(region)
         found[place(block)] = Placed(region, runs)
         for child in block.children:
             visit(child, found[place(block)], branches)
 
+    visit(kernel, Placed(None, 1), {})
+    copies, seen = seen, Counter()
     visit(kernel, Placed(None, 1), {})
     return found
 
@@ -149,15 +162,11 @@ def _body(module: ir.Module, region: Region) -> ir.Block:
     return module.operations[number].regions[n]
 
 
-def _branches(
-    block: Block, body: ir.Block, regions: Mapping[Place, Region], counts: Mapping[Region, int], unrolled: bool
-) -> dict[Place, int]:
-    """How often the blocks run that a branch directly in a loop, or in the kernel, may skip."""
+def _branches(block: Block, body: ir.Block, regions: Mapping[Place, Region], unrolled: bool) -> dict[Place, Region]:
+    """What the blocks are that a branch directly in a loop, or in the kernel, may skip."""
     skipped = list(_skipped(block, regions))
     taken = list(_taken(body, set(regions.values()), unrolled))
-    if len(skipped) != len(taken):
-        return {}
-    return {place(b): counts.get(region, 0) for b, region in zip(skipped, taken, strict=True)}
+    return {place(b): region for b, region in zip(skipped, taken, strict=True)} if len(skipped) == len(taken) else {}
 
 
 def _skipped(block: Block, regions: Mapping[Place, Region]) -> Iterator[Block]:

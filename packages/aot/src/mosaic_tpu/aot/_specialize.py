@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from mosaic_tpu.aot._compile import TIMEOUT, Compilation
 from mosaic_tpu.aot._compile import compile as compile_source
 from mosaic_tpu.aot._frames import frames_of
-from mosaic_tpu.aot._matching import matched, place
+from mosaic_tpu.aot._matching import Region, matched, place
 from mosaic_tpu.aot._operands import layout_of, only_kernel, scalar_values, simulated
 from mosaic_tpu.aot._program import program_of
 from mosaic_tpu.aot._roofline import Roofline
@@ -20,6 +22,7 @@ from mosaic_tpu.aot.errors import EstimateError
 from mosaic_tpu.aot.schedule import Block, Estimate, Schedule
 from mosaic_tpu.aot.schedule.machine import machine
 from mosaic_tpu.aot.targets import Target
+from mosaic_tpu.sim import record
 
 SCHEMA: Final = 2
 #: Of the way that cycles are estimated: another one gives other numbers.
@@ -115,7 +118,7 @@ class Specialized:
             f"  issuing    {self.issue_cycles:,.0f} cycles, {self.bundles:,} bundles",
             f"  waiting    {line.waited:,.0f} cycles, {line.waits:,} waits for a copy",
             f"  copies     {line.copies:,}, {size(line.bytes)} to and from HBM",
-            f"  bound      {self.bound}; by the roofline {roofline.bound}, {roofline.ideal_cycles:,.0f} cycles",
+            f"  bound      {self.bound}; by the roofline {roofline.bound}, no fewer than {roofline.ideal_cycles:,.0f} cycles",
             f"  compiler   {f'{own.cycles:,} cycles' if own.trustworthy else own.why}",
             f"  {'block':<22} {'bundles':>8} {'runs':>9} {'cycles':>11} {'share':>6}",
         ]
@@ -211,23 +214,34 @@ def specialize(
     )
     schedule = compiled.schedule
     report = simulated(call, module, scalars, timeout)
-    counts = report.region_counts
+    body = (module.kernel.operation.number, 0)
+    entries = _of_one_core(report.record, body, schedule.grid)
+    counts = Counter((e.op, e.region) for e in entries if isinstance(e, record.Entered))
     match = matched(schedule.kernel, module, counts)
     if match is None:
         raise EstimateError("the schedule's loops are not the kernel's", op=compiled.name, target=str(compiled.target))
     layout = layout_of(call, module)
     generation = schedule.target.generation
     latencies = machine(generation).latencies
-    timeline = walk(
-        report.record,
-        frames_of(schedule, module, match, counts),
-        (module.kernel.operation.number, 0),
-        Speed(generation.hbm_bytes_per_cycle, latencies.fetch, latencies.store),
-        {a.name for a in layout.arguments if a.window is not None and a.window.synchronous},
-    )
+    speed = Speed(generation.hbm_bytes_per_cycle, latencies.fetch, latencies.store)
+    single = {a.name for a in layout.arguments if a.window is not None and a.window.synchronous}
+    timeline = walk(entries, frames_of(schedule, module, match, counts), body, speed, single)
     segments = tuple(_segment(schedule, block, match.blocks[place(block)].runs) for block in schedule.segments)
-    work = counted_work(module, layout, counts, report.dma_bytes)
+    work = replace(counted_work(module, layout, counts, report.dma_bytes), hbm_bytes=timeline.bytes)
     return Specialized(compiled.name, schedule, segments, work, timeline)
+
+
+def _of_one_core(
+    entries: Sequence[record.Entry], body: Region, grid: tuple[int, ...] | None
+) -> Sequence[record.Entry]:
+    """The record as far as the first core's share of the grid goes: where two share it, each has half of the steps."""
+    begins = [n for n, entry in enumerate(entries) if isinstance(entry, record.Entered) and (entry.op, entry.region) == body]
+    steps = math.prod(grid) if grid else 0
+    if not 0 < steps < len(begins):
+        return entries
+    before = begins[steps - 2] if steps > 1 else -1
+    kept = entries[: begins[steps]]
+    return [e for n, e in enumerate(kept) if n < before or not (isinstance(e, record.Moved) and e.ahead)]
 
 
 def _segment(schedule: Schedule, block: Block, runs: int) -> Segment:

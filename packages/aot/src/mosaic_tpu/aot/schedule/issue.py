@@ -56,6 +56,8 @@ class _Clock:
         #: Of each MXU: when it takes the next vmatmul, and when the results of each begun are there.
         self.free: defaultdict[str, float] = defaultdict(float)
         self.results: defaultdict[str, list[float]] = defaultdict(list)
+        pops = (i for b in bundles for i in b.instructions if i.opcode.startswith("vpop"))
+        self.popped_names = {name for pop in pops for name in _REGISTER.findall(pop.operands)}
         # An MXU gives its results in order, as many of each vmatmul.
         used = [(i.opcode.split(".")[0], unit) for b in bundles for i in b.instructions if (unit := _mxu(i))]
         self.matmuls = Counter(unit for what, unit in used if what == "vmatmul")
@@ -93,7 +95,7 @@ class _Clock:
             return
         elif _VECTOR.match(result):
             self.ready[result] = at + _VALU
-        elif result[1:].isdecimal():  # what a vpop gets by this number
+        elif result in self.popped_names:
             self.ready[result] = at + (self.latencies.xlu if _XLU.search(opcode) else self.latencies.eup)
 
 
