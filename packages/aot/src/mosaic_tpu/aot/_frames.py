@@ -1,4 +1,4 @@
-"""The frames that a clock walks through: which bundles each region of the kernel is, and where in them its copies are."""
+"""The frames that a clock walks through: which bundles each region of a kernel is, and where in them it copies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from mosaic_tpu.aot._matching import Match, Region, place
 from mosaic_tpu.aot._timeline import CALL, Frame
 from mosaic_tpu.aot._work import trips_of
-from mosaic_tpu.aot.schedule import Block, Schedule
+from mosaic_tpu.aot.schedule import Schedule
 from mosaic_tpu.sim import ir
 
 _START: Final = "start"
@@ -17,9 +17,7 @@ _WAIT: Final = "wait"
 _KINDS: Final = {"tpu.enqueue_dma": _START, "tpu.wait_dma": _WAIT, "tpu.wait_dma2": _WAIT}
 
 
-def frames_of(
-    schedule: Schedule, module: ir.Module, match: Match, counts: Mapping[Region, int]
-) -> dict[Region, Frame]:
+def frames_of(schedule: Schedule, module: ir.Module, match: Match, counts: Mapping[Region, int]) -> dict[Region, Frame]:
     """The frame of each region that is found in a schedule, and that of the whole call.
 
     The bundles that a branch may skip are spread over the runs of the frame that they are in. Starts and waits are

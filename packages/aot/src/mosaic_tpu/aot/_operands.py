@@ -125,9 +125,7 @@ def simulated(
     found = module.cache.get(key)
     if found is None:  # the same counts serve every generation
         zeros = [np.zeros(shape, dtype) for shape, dtype in call.inputs[len(given) :]]
-        found = module.cache[key] = simulate(
-            module, *given, *zeros, checks=False, record=True, timeout=timeout
-        )
+        found = module.cache[key] = simulate(module, *given, *zeros, checks=False, record=True, timeout=timeout)
     return found
 
 

@@ -110,7 +110,7 @@ class Specialized:
         return self.schedule.estimate
 
     def __str__(self) -> str:
-        own, line, roofline = self.compiler, self.timeline, self.roofline
+        own, line, least = self.compiler, self.timeline, self.roofline
         measured = machine(self.target.generation).estimated
         borrowed = "" if measured else ", with the latencies of v5e: the compiler estimates nothing here"
         lines = [
@@ -118,7 +118,7 @@ class Specialized:
             f"  issuing    {self.issue_cycles:,.0f} cycles, {self.bundles:,} bundles",
             f"  waiting    {line.waited:,.0f} cycles, {line.waits:,} waits for a copy",
             f"  copies     {line.copies:,}, {size(line.bytes)} to and from HBM",
-            f"  bound      {self.bound}; by the roofline {roofline.bound}, no fewer than {roofline.ideal_cycles:,.0f} cycles",
+            f"  bound      {self.bound}; by the roofline {least.bound}, no fewer than {least.ideal_cycles:,.0f} cycles",
             f"  compiler   {f'{own.cycles:,} cycles' if own.trustworthy else own.why}",
             f"  {'block':<22} {'bundles':>8} {'runs':>9} {'cycles':>11} {'share':>6}",
         ]
@@ -231,11 +231,11 @@ def specialize(
     return Specialized(compiled.name, schedule, segments, work, timeline)
 
 
-def _of_one_core(
-    entries: Sequence[record.Entry], body: Region, grid: tuple[int, ...] | None
-) -> Sequence[record.Entry]:
+def _of_one_core(entries: Sequence[record.Entry], body: Region, grid: tuple[int, ...] | None) -> Sequence[record.Entry]:
     """The record as far as the first core's share of the grid goes: where two share it, each has half of the steps."""
-    begins = [n for n, entry in enumerate(entries) if isinstance(entry, record.Entered) and (entry.op, entry.region) == body]
+    begins = [
+        n for n, entry in enumerate(entries) if isinstance(entry, record.Entered) and (entry.op, entry.region) == body
+    ]
     steps = math.prod(grid) if grid else 0
     if not 0 < steps < len(begins):
         return entries

@@ -114,9 +114,7 @@ class _Place:
 
 
 class _Clock:
-    def __init__(
-        self, frames: Mapping[Region, Frame], step: Region, speed: Speed, single: Collection[str]
-    ) -> None:
+    def __init__(self, frames: Mapping[Region, Frame], step: Region, speed: Speed, single: Collection[str]) -> None:
         self.frames, self.step, self.speed, self.single = frames, step, speed, single
         self.now = self.waited = 0.0
         self.waits = self.copies = self.bytes = 0

@@ -10,8 +10,8 @@ from typing import Any
 
 from mosaic_tpu.sim._machine import Event
 from mosaic_tpu.sim._memory import Array
-from mosaic_tpu.sim.record import Entry
 from mosaic_tpu.sim.errors import HazardError
+from mosaic_tpu.sim.record import Entry
 
 #: Of the JSON form; a field's meaning changes only with this number.
 SCHEMA = 1
