@@ -96,10 +96,27 @@ def _ops(block: ir.Block, regions: set[Region], unrolled: bool) -> Iterator[tupl
 def _places(
     ops: Sequence[tuple[int, str]], copies: Sequence[tuple[int, str]], far: Sequence[float]
 ) -> dict[int, tuple[float, ...]]:
-    """How far in the frame each op is, one number for each time it stands there."""
-    kept = [kind for _, kind in ops] == [kind for _, kind in copies]
+    """How far in the frame each op is, one number for each time it stands there.
+
+    The compiler makes one wait of several that follow each other, and stages scalars before the kernel begins.
+    """
+    wanted, there = _groups(ops), _groups(copies)
+    there = there[max(0, len(there) - len(wanted)) :]
+    kept = [kind for kind, _ in wanted] == [kind for kind, _ in there]
     found: dict[int, tuple[float, ...]] = {}
-    for n, (op, _) in enumerate(ops):
-        reached = far[copies[n][0]] if kept else far[-1] * (n + 1) / (len(ops) + 1)
-        found[op] = (*found.get(op, ()), reached)
+    for n, (_, numbers) in enumerate(wanted):
+        for op in numbers:
+            reached = far[there[n][1][-1]] if kept else far[-1] * (n + 1) / (len(wanted) + 1)
+            found[op] = (*found.get(op, ()), reached)
     return found
+
+
+def _groups(points: Sequence[tuple[int, str]]) -> list[tuple[str, list[int]]]:
+    """Starts each alone, waits without a start between them together."""
+    groups: list[tuple[str, list[int]]] = []
+    for where, kind in points:
+        if kind == _WAIT and groups and groups[-1][0] == _WAIT:
+            groups[-1][1].append(where)
+        else:
+            groups.append((kind, [where]))
+    return groups

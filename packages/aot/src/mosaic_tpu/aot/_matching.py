@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from mosaic_tpu.aot._work import trips_of
@@ -71,8 +72,8 @@ class Match:
 def matched(kernel: Block, module: ir.Module, counts: Mapping[Region, int]) -> Match | None:
     """What each block of a schedule is of the kernel, and how often it runs in a call.
 
-    A block that a branch may skip counts as often as the branch lets it where the branches of both agree in number,
-    else as often as what is around it: too often rather than too rarely.
+    A block that a branch may skip counts as often as the branch lets it, if it is known which branch that is; else as
+    often as what is around it: too often rather than too rarely.
 
     Args:
         kernel: the tree of the schedule.
@@ -137,10 +138,10 @@ def _placed(
         if place(block) in regions:
             region = regions[place(block)]
             runs = share(region)
-            branches = _branches(block, _body(module, region), regions, unrolled)
+            branches = _branches(block, module, region, regions, unrolled)
         elif block.role == "step" or (block is kernel and stepless):
             region, runs = body, counts.get(body, 0)
-            branches = _branches(block, module.kernel.body, regions, unrolled)
+            branches = _branches(block, module, body, regions, unrolled)
         elif block.kind == "loop":
             region = body if block.role == "pipeline" else region
             runs *= block.trips or 1
@@ -162,11 +163,32 @@ def _body(module: ir.Module, region: Region) -> ir.Block:
     return module.operations[number].regions[n]
 
 
-def _branches(block: Block, body: ir.Block, regions: Mapping[Place, Region], unrolled: bool) -> dict[Place, Region]:
-    """What the blocks are that a branch directly in a loop, or in the kernel, may skip."""
+def _branches(
+    block: Block, module: ir.Module, region: Region, regions: Mapping[Place, Region], unrolled: bool
+) -> dict[Place, Region]:
+    """What the blocks are that a branch directly in a loop, or in the kernel, may skip.
+
+    Where they are not as many as the kernel's branches, since the compiler made predicates of some, a block is the next
+    branch that has the line from which most of its instructions come.
+    """
     skipped = list(_skipped(block, regions))
-    taken = list(_taken(body, set(regions.values()), unrolled))
-    return {place(b): region for b, region in zip(skipped, taken, strict=True)} if len(skipped) == len(taken) else {}
+    taken = list(_taken(_body(module, region), set(regions.values()), unrolled))
+    if len(skipped) == len(taken):
+        return {place(b): branch for b, branch in zip(skipped, taken, strict=True)}
+    found: dict[Place, Region] = {}
+    for b in skipped:
+        line = Path(next(iter(b.lines), "")).name
+        at = next((n for n, branch in enumerate(taken) if line in _lines(module, branch)), None)
+        if at is not None:
+            found[place(b)] = taken[at]
+            taken = taken[at + 1 :]
+    return found
+
+
+def _lines(module: ir.Module, region: Region) -> set[str]:
+    """Lines of the ops in a region, without their folders."""
+    lines = (module.line(op) for outer in _body(module, region).operations for op in outer.walk())
+    return {Path(line).name for line in lines if line}
 
 
 def _skipped(block: Block, regions: Mapping[Place, Region]) -> Iterator[Block]:

@@ -40,7 +40,6 @@ def simulate(
     cores: int = 1,
     timeout: float | None = None,
     max_steps: int | None = None,
-    record: bool = False,
 ) -> Report:
     """Run a Mosaic module on the CPU, and look for what a TPU would not forgive.
 
@@ -70,7 +69,6 @@ def simulate(
         cores: simulated cores of a device, which share ``core_parallel`` grid dimensions.
         timeout: seconds after which a kernel's run is given up.
         max_steps: loop iterations and grid steps after which it is given up.
-        record: keep in the report, in order, which regions were entered, which copies started and what was waited for.
 
     Returns:
         A `Report`.
@@ -109,7 +107,6 @@ def simulate(
         cores=cores,
         timeout=timeout,
         max_steps=max_steps,
-        record=record,
     )
     _check(engine, compare_fills)
     if engine == "xla":
@@ -120,6 +117,20 @@ def simulate(
             raise InputError("a program says itself what its outputs are", op="simulate", hint="leave outputs out")
         return _program(text, inputs, engine, options, compare_fills)
     return _one(read(source), [inputs], _output_specs(outputs), engine, options, compare_fills)
+
+
+def recorded(module: Module, *inputs: Any, timeout: float | None = None) -> Report:
+    """Run a module on one core, without looking for hazards, and keep in the report's ``record`` what happens.
+
+    Args:
+        module: as `mosaic_tpu.sim.ir.read` makes it.
+        *inputs: the arrays the custom call takes, as in `simulate`.
+        timeout: seconds after which the run is given up.
+
+    Raises:
+        SimulationError: as `simulate` raises.
+    """
+    return _one(module, [inputs], None, "numpy", Options(checks=False, timeout=timeout, record=True), False)
 
 
 def simulate_devices(
@@ -203,7 +214,6 @@ def _check_for_xla(compare_fills: bool, options: Options) -> None:
         "cores": options.cores > 1,
         "timeout": options.timeout is not None,
         "max_steps": options.max_steps is not None,
-        "record": options.record,
     }
     for name, given in asked.items():
         if given:

@@ -11,6 +11,7 @@ from mosaic_tpu.sim._dma import DMA, Leg
 from mosaic_tpu.sim._machine import Blocked, Machine, Run
 from mosaic_tpu.sim._memory import Array, Buffer, Clock, Semaphore, new_array, poison, poisoned, semaphores
 from mosaic_tpu.sim._races import Access, History, race
+from mosaic_tpu.sim._record import Started, Waited
 from mosaic_tpu.sim._types import Type
 from mosaic_tpu.sim.errors import (
     HazardError,
@@ -23,7 +24,6 @@ from mosaic_tpu.sim.errors import (
     WriteToDestinationError,
     WriteToSourceError,
 )
-from mosaic_tpu.sim.record import Started, Waited
 
 _BARRIER: Final = ("barrier", ())
 

@@ -12,8 +12,8 @@ from mosaic_tpu.sim._core import Core
 from mosaic_tpu.sim._layout import Argument, Window
 from mosaic_tpu.sim._machine import Run
 from mosaic_tpu.sim._memory import Array, Buffer, Semaphore, new_array, poison_all
+from mosaic_tpu.sim._record import Moved
 from mosaic_tpu.sim.errors import OutOfBoundsError, SimulationError
-from mosaic_tpu.sim.record import Moved
 
 type Index = tuple[int, ...]
 type Body = Callable[..., Any]

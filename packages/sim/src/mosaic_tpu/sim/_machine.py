@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mosaic_tpu.sim._dma import DMA, Leg
 from mosaic_tpu.sim._memory import Semaphore
 from mosaic_tpu.sim._races import remote_targets
+from mosaic_tpu.sim._record import Record
 from mosaic_tpu.sim.errors import (
     DeadlockError,
     DoubleWaitError,
@@ -23,7 +24,6 @@ from mosaic_tpu.sim.errors import (
     SimulationError,
     WaitWithoutDMAError,
 )
-from mosaic_tpu.sim.record import Record
 
 if TYPE_CHECKING:
     from mosaic_tpu.sim._core import Core

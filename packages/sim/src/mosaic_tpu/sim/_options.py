@@ -63,11 +63,9 @@ class Options:
             raise InputError(
                 f"allow_unwritten is {self.allow_unwritten!r}", op="simulate", hint="True, or names of outputs"
             )
-        for name in ("checks", "collect", "shuffle", "record"):
+        for name in ("checks", "collect", "shuffle"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is {getattr(self, name)!r}", op="simulate", hint="True or False")
-        if self.record and self.cores > 1:
-            raise InputError("a record is that of one core", op="simulate", hint="leave cores out, or record")
         timeout: Any = self.timeout
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise InputError(f"timeout is {timeout!r}", op="simulate", hint="seconds, more than 0")

@@ -20,6 +20,7 @@ from mosaic_tpu.sim._machine import Machine, Run
 from mosaic_tpu.sim._memory import Array, Buffer, new_array, semaphores
 from mosaic_tpu.sim._module import Module
 from mosaic_tpu.sim._options import Options
+from mosaic_tpu.sim._record import RecordedCounts
 from mosaic_tpu.sim._types import DYNAMIC
 from mosaic_tpu.sim.errors import (
     HazardError,
@@ -29,7 +30,6 @@ from mosaic_tpu.sim.errors import (
     SimulationError,
     UnsupportedOpError,
 )
-from mosaic_tpu.sim.record import RecordedCounts
 
 
 @dataclass

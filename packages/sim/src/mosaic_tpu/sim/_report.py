@@ -10,8 +10,8 @@ from typing import Any
 
 from mosaic_tpu.sim._machine import Event
 from mosaic_tpu.sim._memory import Array
+from mosaic_tpu.sim._record import Entry
 from mosaic_tpu.sim.errors import HazardError
-from mosaic_tpu.sim.record import Entry
 
 #: Of the JSON form; a field's meaning changes only with this number.
 SCHEMA = 1
@@ -40,7 +40,7 @@ class Report:
         unwritten: for each output with elements that were never written, how many; not counted after a hazard.
         trace: DMAs, waits and signals in order.
         dropped: events that the trace had no room for.
-        record: regions entered, copies started and waits of the kernel's function, in order, where it was asked for.
+        record: what the kernel did, in order, if it was run by `mosaic_tpu.sim.record.recorded`.
         seconds: wall-clock time of the run.
         kernels: for a program, the report of each kernel in it, in order.
         options: what the run was asked for, beside the seed.

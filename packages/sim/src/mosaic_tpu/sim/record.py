@@ -1,99 +1,28 @@
-"""What happens in a run, in order: for those who tell what it costs. The simulator itself has no time."""
+"""What happens in a run of a kernel, in order: for tools that tell what it costs. The simulator itself has no time.
 
-from __future__ import annotations
+>>> import numpy as np
+>>> from mosaic_tpu.sim import ir
+>>> text = '''
+... func.func @double(%x: memref<8x128xf32, #tpu.memory_space<vmem>>,
+...                   %y: memref<8x128xf32, #tpu.memory_space<vmem>>) {
+...   %c0 = arith.constant 0 : index
+...   %0 = vector.load %x[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+...   %1 = arith.addf %0, %0 : vector<8x128xf32>
+...   vector.store %1, %y[%c0, %c0] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+...   return
+... }'''
+>>> for entry in recorded(ir.read(text), np.ones((8, 128), np.float32)).record:
+...     print(entry)
+Moved(argument='arg0', size=4096, fetched=True, ahead=False)
+Entered(op=1, region=0)
+Moved(argument='arg1', size=4096, fetched=False, ahead=False)
+"""
 
-from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
+from mosaic_tpu.sim._api import recorded as recorded
+from mosaic_tpu.sim._record import Entered as Entered
+from mosaic_tpu.sim._record import Entry as Entry
+from mosaic_tpu.sim._record import Moved as Moved
+from mosaic_tpu.sim._record import Started as Started
+from mosaic_tpu.sim._record import Waited as Waited
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mosaic_tpu.sim._memory import Semaphore
-    from mosaic_tpu.sim._module import Block
-
-
-class Entered(NamedTuple):
-    """A region of the kernel's function is entered.
-
-    Attributes:
-        op: number of the op that the region is of.
-        region: its own number in the op.
-    """
-
-    op: int
-    region: int
-
-
-class Started(NamedTuple):
-    """The kernel starts a copy.
-
-    Attributes:
-        op: number of the op that starts it.
-        semaphores: numbers of those that it signals.
-        size: bytes.
-        source: memory space that it reads, ``"hbm"`` …
-        target: memory space that it writes.
-    """
-
-    op: int
-    semaphores: tuple[int, ...]
-    size: int
-    source: str
-    target: str
-
-
-class Waited(NamedTuple):
-    """The kernel waits for a semaphore, and goes on.
-
-    Attributes:
-        op: number of the op that waits.
-        semaphore: its number.
-        amount: that it takes; of a copy's semaphore, bytes.
-    """
-
-    op: int
-    semaphore: int
-    amount: int
-
-
-class Moved(NamedTuple):
-    """The pipeline starts a copy of a window's block.
-
-    Attributes:
-        argument: whose window.
-        size: bytes.
-        fetched: whether the block is read; else it is written back.
-        ahead: whether the next step needs it; else this one does, or did.
-    """
-
-    argument: str
-    size: int
-    fetched: bool
-    ahead: bool
-
-
-type Entry = Entered | Started | Waited | Moved
-
-
-class Record(list[Entry]):
-    """The entries so far."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._numbers: dict[Semaphore, int] = {}
-
-    def number(self, semaphore: Semaphore) -> int:
-        """Of a semaphore, in the order of their first use."""
-        return self._numbers.setdefault(semaphore, len(self._numbers))
-
-
-class RecordedCounts(list[int]):
-    """How often each block ran: generated code counts when it enters one, and so the record learns of it."""
-
-    def __init__(self, blocks: Sequence[Block], record: Record) -> None:
-        super().__init__([0] * len(blocks))
-        self._entries = [Entered(b.owner.number, b.owner.regions.index(b)) for b in blocks]
-        self._record = record
-
-    def __setitem__(self, block: SupportsIndex, count: int) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super().__setitem__(block, count)
-        self._record.append(self._entries[block])
+__all__ = ["Entered", "Entry", "Moved", "Started", "Waited", "recorded"]
