@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,6 +13,10 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from mosaic_tpu.aot import Specialized, specialize
+from mosaic_tpu.aot._matching import matched, place
+from mosaic_tpu.aot._operands import only_kernel, simulated
+from mosaic_tpu.aot._program import program_of
+from mosaic_tpu.aot.schedule import Block
 
 from .conftest import lowered
 
@@ -122,30 +127,64 @@ def test_each_wait_is_counted_and_each_byte() -> None:
     assert found.timeline.cycles == pytest.approx(found.issue_cycles + found.timeline.waited)
 
 
-def rarely(first: int, steps: int) -> Any:
-    """A grid of which one step alone has much to do."""
+def rarely(first: int, last: int, steps: int) -> Any:
+    """A grid of which the first step and the last have more to do than the others."""
 
-    def kernel(x_ref: Any, o_ref: Any) -> None:
+    def kernel(x_ref: Any, o_ref: Any, sum_ref: Any) -> None:
+        def longer(value: Any, ops: int) -> Any:
+            for _ in range(ops):
+                value = jnp.exp(value) * 0.5
+            return value
+
         @pl.when(pl.program_id(0) == 0)
         def _() -> None:
-            value = x_ref[...]
-            for _ in range(first):
-                value = jnp.exp(value) * 0.5
-            o_ref[...] = value
+            sum_ref[...] = longer(x_ref[...], first)
 
-        o_ref[...] += x_ref[...]
+        sum_ref[...] += x_ref[...]
+
+        @pl.when(pl.program_id(0) == steps - 1)
+        def _() -> None:
+            o_ref[...] = longer(sum_ref[...], last)
 
     x, one = jax.ShapeDtypeStruct((64 * steps, 128), jnp.float32), jax.ShapeDtypeStruct((64, 128), jnp.float32)
     window, stays = pl.BlockSpec((64, 128), lambda i: (i, 0)), pl.BlockSpec((64, 128), lambda i: (0, 0))
-    return lowered(pl.pallas_call(kernel, out_shape=one, grid=(steps,), in_specs=[window], out_specs=stays), x)
+    call = pl.pallas_call(
+        kernel,
+        out_shape=one,
+        grid=(steps,),
+        in_specs=[window],
+        out_specs=stays,
+        scratch_shapes=[pltpu.VMEM((64, 128), jnp.float32)],
+        name="rarely",
+    )
+    return lowered(call, x)
 
 
 @pytest.mark.parametrize("target", ["v5e", "v6e", "tpu7x"])
-@pytest.mark.parametrize(("first", "steps"), [(1, 3), (40, 3), (40, 8)])
-def test_what_runs_in_one_step_takes_its_time_there(first: int, steps: int, target: str) -> None:
-    found = specialize(rarely(first, steps), target)
+@pytest.mark.parametrize(("first", "last", "steps"), [(0, 0, 3), (40, 0, 3), (0, 40, 3), (40, 40, 3), (0, 40, 8)])
+def test_what_runs_in_one_step_takes_its_time_there(first: int, last: int, steps: int, target: str) -> None:
+    found = specialize(rarely(first, last, steps), target)
     assert found.compiler.trustworthy
     assert found.cycles == pytest.approx(found.compiler.cycles, rel=0.05)
+
+
+def test_a_branch_among_others_is_found_by_its_lines() -> None:
+    # tpu7x makes a predicate of the first branch, and a block of the last one alone.
+    source = rarely(0, 40, 8)
+    found = specialize(source, "tpu7x")
+    (module,) = program_of(source).modules
+    counts = simulated(*only_kernel(program_of(source)), ()).region_counts
+
+    def runs(kernel: Block) -> list[int]:
+        match = matched(kernel, module, counts)
+        assert match is not None
+        return [match.blocks[place(b)].runs for b in kernel.walk() if b.own_bundles > 200]
+
+    def without_lines(block: Block) -> Block:
+        return replace(block, lines={}, children=tuple(map(without_lines, block.children)))
+
+    assert runs(found.schedule.kernel) == [1]
+    assert runs(without_lines(found.schedule.kernel)) == [8]  # too often rather than too rarely
 
 
 def test_two_cores_have_half_of_the_grid_each() -> None:
