@@ -1,40 +1,91 @@
-"""`nox -s measure -- stalls`: are the stalls that `mosaic_tpu.aot.specialize` adds those of the TPU compiler?
+"""`nox -s measure -- latencies`: are the latencies that `mosaic_tpu.aot.specialize` reckons with the TPU compiler's?
 
-Bundles issued, waits and bytes of kernels whose trip counts are constants, against the compiler's own estimates: on
-each generation the cycles a wait and until the first step for which the worst of them is off least. HBM's share is
-taken as it is; the one that fits all generations best is printed. `start` is loosely determined: a hundred cycles more
-and one cycle a wait less do about as well. What is printed of other kernels, short ones among them, is not judged.
+A probe is a kernel with a number of steps of which each waits for the one before. The compiler's estimate of a long one
+and of a short one tell what a step takes, and so does `specialize`: what they differ by is missing in the latency.
+Then whole kernels, to which nothing is fitted: their estimates against the compiler's own.
 
-The exit code is 1 if the fit or the constants in the source leave the tolerance, or the constants are worse than the
-fit by more than `SLACK`.
+The exit code is 1 if a latency or an estimate is off by more than its tolerance.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu import flash_attention
-from scipy.optimize import linprog
 
 from conformance.harness.report import to_table
 from conformance.harness.targets import REQUIRED
 from mosaic_tpu import aot, zoo
 from mosaic_tpu.aot._progress import Progress
-from mosaic_tpu.aot._specialize import _FITTED, Stalls
+from mosaic_tpu.aot.schedule.machine import Latencies, machine
 from mosaic_tpu.zoo.kernels.matmul import MatmulConfig
 
 #: How far an estimate and the compiler's own may be apart.
-TOLERANCE: Final = 0.15
-#: How much more than the fit's the worst error of the constants in the source may be.
-SLACK: Final = 0.02
-_SHARES: Final = tuple(percent / 100 for percent in range(50, 101, 2))
+TOLERANCE: Final = 0.1
+#: How far a step of a probe may be: as a share of it, or in cycles.
+OF_STEP: Final = (0.02, 4.0)
+#: Generations that the compiler makes estimates for.
+ESTIMATED: Final = tuple(name for name, target in aot.TARGETS.items() if machine(target).estimated)
+#: Steps of the short probe and the long one.
+STEPS: Final = (4, 8)
+
+
+def _lowered(call: Callable[..., Any], *shapes: jax.ShapeDtypeStruct) -> str:
+    return jax.jit(call).trace(*shapes).lower(lowering_platforms=("tpu",)).as_text()
+
+
+def _chain(step: Callable[[Any], Any], shape: tuple[int, int], steps: int) -> str:
+    """A value that goes through a step again and again."""
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        value = x_ref[...]
+        for _ in range(steps):
+            value = step(value)
+        o_ref[...] = value
+
+    x = jax.ShapeDtypeStruct(shape, jnp.float32)
+    return _lowered(pl.pallas_call(kernel, out_shape=x), x)
+
+
+def _copied(fetches: bool, steps: int) -> str:
+    """Copies of a tile from HBM, or to it, each waited for before the next."""
+
+    def kernel(x_ref: Any, o_ref: Any, tile: Any, semaphore: Any) -> None:
+        for n in range(steps):
+            row = pl.ds(8 * n, 8)
+            ends = (x_ref.at[row], tile.at[row]) if fetches else (tile.at[row], o_ref.at[row])
+            pltpu.make_async_copy(*ends, semaphore).start()
+            pltpu.make_async_copy(*ends, semaphore).wait()
+
+    far, x = pl.BlockSpec(memory_space=pl.ANY), jax.ShapeDtypeStruct((8 * steps, 128), jnp.float32)
+    scratch = [pltpu.VMEM(x.shape, x.dtype), pltpu.SemaphoreType.DMA]
+    return _lowered(pl.pallas_call(kernel, out_shape=x, in_specs=[far], out_specs=far, scratch_shapes=scratch), x)
+
+
+def _lane_sum(v: Any) -> Any:
+    return v * 0 + jnp.sum(v, axis=1, keepdims=True)
+
+
+def _square(v: Any) -> Any:
+    return jnp.dot(v.astype(jnp.bfloat16), v.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+
+
+#: A kernel of so many steps, by the latency that each of them has.
+PROBES: Final[Mapping[str, Callable[[int], str]]] = {
+    "fetch": functools.partial(_copied, True),
+    "store": functools.partial(_copied, False),
+    "eup": functools.partial(_chain, jnp.exp, (8, 128)),
+    "xlu": functools.partial(_chain, _lane_sum, (8, 128)),
+    "mxu": functools.partial(_chain, _square, (256, 256)),
+}
 
 
 def matmul(m: int, n: int, k: int, block_m: int, block_n: int, block_k: int) -> str:
@@ -45,132 +96,95 @@ def matmul(m: int, n: int, k: int, block_m: int, block_n: int, block_k: int) -> 
 def flash(heads: int, tokens: int, block_q: int, block_k: int) -> str:
     blocks = flash_attention.BlockSizes(block_q=block_q, block_k_major=block_k, block_k=block_k, block_b=1)
     function: Callable[..., Any] = functools.partial(flash_attention.flash_attention, block_sizes=blocks)
-    shapes = [jax.ShapeDtypeStruct((1, heads, tokens, 128), jnp.bfloat16)] * 3
-    return jax.jit(function).trace(*shapes).lower(lowering_platforms=("tpu",)).as_text()
+    return _lowered(function, *[jax.ShapeDtypeStruct((1, heads, tokens, 128), jnp.bfloat16)] * 3)
 
 
-#: What the stalls are fitted to.
-KERNELS: Final = {
+def added(rows: int, block: int, buffers: int) -> str:
+    """``x + y``, pipelined with one buffer or two: copies and hardly anything else."""
+
+    def kernel(x_ref: Any, y_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] + y_ref[...]
+
+    mode = None if buffers == 2 else pl.Buffered(buffers)
+    window = pl.BlockSpec((block, 128), lambda i: (i, 0), pipeline_mode=mode)
+    x = jax.ShapeDtypeStruct((rows, 128), jnp.float32)
+    call = pl.pallas_call(kernel, out_shape=x, grid=(rows // block,), in_specs=[window] * 2, out_specs=window)
+    return _lowered(call, x, x)
+
+
+KERNELS: Final[Mapping[str, Callable[[], str]]] = {
     "matmul 512³ in 128³": lambda: matmul(512, 512, 512, 128, 128, 128),
     "matmul 1024³ in 256³": lambda: matmul(1024, 1024, 1024, 256, 256, 256),
     "matmul 512×1024×1024 in 512×128×256": lambda: matmul(512, 1024, 1024, 512, 128, 256),
     "matmul 1024×512×1024 in 128×512×512": lambda: matmul(1024, 512, 1024, 128, 512, 512),
-    "flash 4×1024 in 256×512": lambda: flash(4, 1024, 256, 512),
-    "flash 2×1024 in 512×512": lambda: flash(2, 1024, 512, 512),
-    "flash 2×512 in 128×128": lambda: flash(2, 512, 128, 128),
     "matmul 768³ in 384×256×384": lambda: matmul(768, 768, 768, 384, 256, 384),
-    "flash 2×1024 in 256×256": lambda: flash(2, 1024, 256, 256),
-}
-#: What they are not fitted to.
-OTHERS: Final = {
     "matmul 512³ in one block": lambda: matmul(512, 512, 512, 512, 512, 512),
     "matmul 512³ in 256×512×512": lambda: matmul(512, 512, 512, 256, 512, 512),
     "matmul 1024³ in 512×512×128": lambda: matmul(1024, 1024, 1024, 512, 512, 128),
+    "flash 4×1024 in 256×512": lambda: flash(4, 1024, 256, 512),
+    "flash 2×1024 in 512×512": lambda: flash(2, 1024, 512, 512),
+    "flash 2×512 in 128×128": lambda: flash(2, 512, 128, 128),
+    "flash 2×1024 in 256×256": lambda: flash(2, 1024, 256, 256),
     "flash 2×1024 in 512×256": lambda: flash(2, 1024, 512, 256),
     "flash 1×2048 in 512×512": lambda: flash(1, 2048, 512, 512),
+    "sum of 512 rows in 8": lambda: added(512, 8, 2),
+    "sum of 64 rows in 8": lambda: added(64, 8, 2),
 }
 
 
-@dataclass(frozen=True)
-class Run:
-    """What a kernel does on a generation, and the compiler's estimate of it.
-
-    Attributes:
-        issue: bundles issued.
-        waits: for a copy.
-        memory: cycles of HBM at its peak.
-        ideal: cycles of the roofline.
-        compiler: cycles that the compiler estimates.
-    """
-
-    issue: int
-    waits: int
-    memory: float
-    ideal: float
-    compiler: int
-
-    def off(self, stalls: Stalls) -> float:
-        """How far the estimate with these stalls is from the compiler's, as a share of that."""
-        return stalls.cycles(self.issue, self.waits, self.memory, self.ideal) / self.compiler - 1
-
-
-def run_of(kernel: str, target: str) -> Run:
-    """The compiler's and the simulator's word on a kernel."""
+def off(kernel: str, target: str) -> tuple[float, float, int]:
+    """How far an estimate is from the compiler's own, as a share of that, and both."""
     found = aot.specialize(kernel, target)
-    cycles = found.compiler.cycles
-    assert found.compiler.trustworthy, found.compiler.why
-    assert cycles
-    return Run(found.issue_cycles, found.waits, found.roofline.memory_cycles, found.roofline.ideal_cycles, cycles)
+    own = found.compiler
+    assert own.trustworthy, own.why
+    assert own.cycles
+    return found.cycles / own.cycles - 1, found.cycles, own.cycles
 
 
-def worst(runs: Sequence[Run], stalls: Stalls) -> float:
-    """The largest error, either way."""
-    return max(abs(run.off(stalls)) for run in runs)
+def step_of(probe: Callable[[int], str], target: str) -> tuple[float, float]:
+    """Cycles of a step of a probe, by `specialize` and by the compiler."""
+    short, long = (off(probe(steps), target)[1:] for steps in STEPS)
+    ours, own = ((b - a) / (STEPS[1] - STEPS[0]) for a, b in zip(short, long, strict=True))
+    return ours, own
 
 
-def fit(runs: Sequence[Run], hbm: float) -> Stalls:
-    """The stalls, not negative, that make the largest error least: a linear program in wait, start and that error.
-
-    Of stalls that do equally well, those with the latest start: what is not fitted is shorter.
-    """
-    own = np.array([run.compiler for run in runs])
-    stall_free = Stalls(0.0, 0.0, hbm)
-    busy = np.array([stall_free.cycles(run.issue, 0, run.memory, 0.0) for run in runs]) / own
-    rates = np.stack([np.array([run.waits for run in runs]) / own, 1 / own], axis=1)
-    error = -np.ones((len(runs), 1))
-    bounds = np.block([[rates, error], [-rates, error]])
-    wait, start, _ = linprog([0, -1e-8, 1], A_ub=bounds, b_ub=np.concatenate([1 - busy, busy - 1])).x
-    return Stalls(float(wait), float(start), hbm)
-
-
-def best_share(runs: Mapping[str, Sequence[Run]]) -> float:
-    """HBM's share for which the worst errors of the generations are least in sum."""
-    return min(_SHARES, key=lambda hbm: sum(worst(found, fit(found, hbm)) for found in runs.values()))
+def within(ours: float, own: float) -> bool:
+    """Whether a step takes what the compiler says."""
+    return abs(own - ours) <= max(OF_STEP[0] * own, OF_STEP[1])
 
 
 def main() -> int:
-    """Compile, run, fit, print."""
+    """Compile, run, compare, print."""
     if aot.compiler_version() is None:
         print("the TPU compiler is not installed")
         return 2
-    runs, others = _runs(KERNELS), _runs(OTHERS)
-    rows: list[dict[str, Any]] = []
+    assert {f.name for f in fields(Latencies)} == set(PROBES)
     missed = False
-    for target, found in runs.items():
-        source = _FITTED[target]
-        fitted = fit(found, source.hbm)
-        errors = [worst(found, stalls) for stalls in (fitted, source)]
-        missed |= max(errors) > TOLERANCE or errors[1] > errors[0] + SLACK
-        for who, stalls, error in zip(("fitted", "source"), (fitted, source), errors, strict=True):
-            rows.append({"target": target, "stalls": who, "wait": round(stalls.wait), "start": round(stalls.start),
-                         "hbm": f"{stalls.hbm:.2f}", "worst": f"{error:.1%}",
-                         "worst of others": f"{worst(others[target], stalls):.1%}"})  # fmt: skip
-    print(to_table(rows))
-    print(to_table(_off(others)))
-    print(f"hbm that fits all best: {best_share(runs):.2f}")
-    print(f"{'MISSED' if missed else 'met'}: within {TOLERANCE:.0%}, the source within {SLACK:.0%} of the fit")
-    return int(missed)
-
-
-def _off(others: Mapping[str, Sequence[Run]]) -> list[dict[str, Any]]:
-    """How far off the constants in the source are for each of the other kernels, and how often it waits."""
-    return [
-        {"other": name, "waits": found[0].waits}
-        | {target: f"{run.off(_FITTED[target]):+.1%}" for target, run in zip(others, found, strict=True)}
-        for name, *found in zip(OTHERS, *others.values(), strict=True)
-    ]
-
-
-def _runs(kernels: Mapping[str, Callable[[], str]]) -> dict[str, list[Run]]:
-    """Of each generation."""
-    runs: dict[str, list[Run]] = {target: [] for target in REQUIRED}
-    with Progress(len(kernels) * len(REQUIRED), "estimated", sys.stderr) as shown:
-        for make in kernels.values():
-            kernel = make()
-            for target in REQUIRED:
-                runs[target].append(run_of(kernel, target))
+    steps: list[dict[str, Any]] = []
+    whole: list[dict[str, Any]] = []
+    with Progress(len(PROBES) * len(ESTIMATED) + len(KERNELS) * len(REQUIRED), "estimated", sys.stderr) as shown:
+        for name, probe in PROBES.items():
+            row: dict[str, Any] = {"latency": name}
+            for target in ESTIMATED:
+                ours, own = step_of(probe, target)
+                source = getattr(machine(aot.TARGETS[target]).latencies, name)
+                row[target] = f"{source}, measured {source + own - ours:.0f}"
+                missed |= not within(ours, own)
                 shown.step()
-    return runs
+            steps.append(row)
+        for name, make in KERNELS.items():
+            kernel = make()
+            row = {"kernel": name}
+            for target in REQUIRED:
+                row[target] = f"{(error := off(kernel, target)[0]):+.1%}"
+                missed |= abs(error) > TOLERANCE
+                shown.step()
+            whole.append(row)
+    print(to_table(steps))
+    print(to_table(whole))
+    verdict = "MISSED" if missed else "met"
+    print(f"{verdict}: steps within {OF_STEP[0]:.0%} or {OF_STEP[1]:g} cycles, kernels within {TOLERANCE:.0%}")
+    return int(missed)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """`nox -s measure`: all that `mosaic_tpu.aot` knows of the TPU compiler by measuring it, measured again.
 
-What each generation has code for, which lint goes by, and the stalls of `specialize`. The exit code is 1 if the source
-says something else.
+What each generation has code for, which lint goes by, and the latencies of `specialize`. The exit code is 1 if the
+source says something else.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from conformance import estimates
 from conformance.lint import measure
 
-FIGURES: Final = {"support": measure.main, "stalls": estimates.main}
+FIGURES: Final = {"support": measure.main, "latencies": estimates.main}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,52 +6,50 @@ there is; that it counts right is shown here, and in `packages/aot/tests`.
 
 from __future__ import annotations
 
+import functools
+from dataclasses import fields, replace
 from typing import Final
 
+import jax.numpy as jnp
 import pytest
 
+from conformance import estimates
 from conformance.conftest import Record
-from conformance.estimates import KERNELS, TOLERANCE, Run, best_share, fit, worst
+from conformance.estimates import ESTIMATED, KERNELS, PROBES, TOLERANCE, off, step_of, within
 from conformance.harness.targets import REQUIRED
-from mosaic_tpu import aot
-from mosaic_tpu.aot._specialize import Stalls
+from mosaic_tpu.aot.schedule.machine import _MACHINES, Latencies
+
+pytestmark = pytest.mark.usefixtures("newest_compiler")
+#: As often as an op of a probe takes the result of the one before it.
+VALU: Final = functools.partial(estimates._chain, lambda v: jnp.abs(v * 1.5), (8, 128))
 
 
-@pytest.mark.usefixtures("newest_compiler")
 @pytest.mark.parametrize("target", REQUIRED)
 @pytest.mark.parametrize("name", KERNELS)
-def test_counted_runs_come_near_the_compilers_estimate(name: str, target: str, record: Record) -> None:
-    found = aot.specialize(KERNELS[name](), target)
-    own = found.compiler
-    assert own.trustworthy, own.why
-    assert own.cycles
-    off = found.cycles / own.cycles - 1
-    record("estimates", kernel=name, target=target, counted=round(found.cycles), compiler=own.cycles,
-           off=f"{off:+.0%}")  # fmt: skip
-    assert abs(off) < TOLERANCE
+def test_a_run_on_the_clock_comes_near_the_compilers_estimate(name: str, target: str, record: Record) -> None:
+    share, counted, own = off(KERNELS[name](), target)
+    record("estimates", kernel=name, target=target, counted=round(counted), compiler=own, off=f"{share:+.0%}")
+    assert abs(share) < TOLERANCE
 
 
-#: With the cycles of a compiler that reckons with 120 a wait, 700 until the first step and 0.8 of HBM's time.
-RUNS: Final = (
-    Run(issue=1000, waits=4, memory=500.0, ideal=0.0, compiler=2180),
-    Run(issue=2000, waits=10, memory=9000.0, ideal=0.0, compiler=9100),
-    Run(issue=8000, waits=20, memory=2000.0, ideal=0.0, compiler=11100),
-    Run(issue=5000, waits=90, memory=1000.0, ideal=0.0, compiler=16500),
-)
+def test_each_latency_has_its_probe() -> None:
+    assert {f.name for f in fields(Latencies)} == set(PROBES)
 
 
-def test_the_fit_finds_the_stalls_that_the_compiler_reckons_with() -> None:
-    assert best_share({"v5e": RUNS}) == 0.8
-    found = fit(RUNS, 0.8)
-    assert (round(found.wait), round(found.start)) == (120, 700)
-    assert worst(RUNS, found) < 1e-6
+@pytest.mark.parametrize("target", ESTIMATED)
+@pytest.mark.parametrize("name", PROBES)
+def test_a_step_that_waits_for_the_one_before_takes_what_the_compiler_says(name: str, target: str) -> None:
+    assert within(*step_of(PROBES[name], target))
 
 
-def test_stalls_that_are_not_the_compilers_are_off() -> None:
-    assert worst(RUNS, Stalls(240, 700, 0.8)) > TOLERANCE
+@pytest.mark.parametrize("target", ESTIMATED)
+def test_an_op_of_the_vector_alus_takes_what_the_compiler_says(target: str) -> None:
+    assert within(*step_of(VALU, target))
 
 
-def test_an_estimate_is_never_less_than_the_roofline() -> None:
-    stalls = Stalls(120, 700, 0.8)
-    assert stalls.cycles(1000, 4, 500.0, 2180.5) == 2180.5
-    assert stalls.cycles(1000, 4, 500.0, 2179.5) == 2180
+@pytest.mark.parametrize("name", PROBES)
+def test_another_latency_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = _MACHINES["v6e"]
+    wrong = replace(of.latencies, **{name: getattr(of.latencies, name) + 20})
+    monkeypatch.setitem(_MACHINES, "v6e", replace(of, latencies=wrong))
+    assert not within(*step_of(PROBES[name], "v6e"))

@@ -1,6 +1,6 @@
 """Estimated cycles of each zoo kernel as ratios to its Pallas twin's and to the physical ideal, per generation.
 
-Estimates are the TPU compiler's own where they can be trusted, else bundles times the runs that the simulator counted
+Estimates are the TPU compiler's own where they can be trusted, else those of `mosaic_tpu.aot.specialize`
 for one batch. They rank variants on one generation; nothing was measured on a TPU. The ideal is the roofline's.
 """
 

@@ -127,7 +127,7 @@ def _of_target(name: str, target: str) -> dict[str, Any]:
     }
     if found["cycles"] is None and scalars is not None:
         found["cycles"] = round(aot.specialize(lowered, target, scalars=scalars).cycles)
-        found["by"] = f"bundles times the runs that the simulator counted, for {batch}"
+        found["by"] = f"a clock with the compiler's latencies that follows the simulated run, for {batch}"
     try:
         roofline = aot.roofline(lowered, target, scalars=scalars, cycles=found["cycles"])
     except aot.AotError as error:

@@ -166,7 +166,7 @@ def test_trip_counts_from_data_are_counted() -> None:
     assert not few.compiler.trustworthy
     (loop,) = (s for s in many.segments if s.block.kind == "loop" and s.block.trips is None)
     assert loop.runs == 12
-    assert many.issue_cycles - few.issue_cycles == 10 * loop.block.own_bundles
+    assert many.bundles - few.bundles == 10 * loop.block.own_bundles
     assert "depend on data" in str(few)
     assert many.to_json()["compiler_cycles"] is None
     tuning = tune(Counted(), [Config()], "v6e", scalars=lambda config: [np.array([12], np.int32)])

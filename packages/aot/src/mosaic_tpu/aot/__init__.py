@@ -19,6 +19,7 @@ from mosaic_tpu.aot._space import space as space
 from mosaic_tpu.aot._specialize import Segment as Segment
 from mosaic_tpu.aot._specialize import Specialized as Specialized
 from mosaic_tpu.aot._specialize import specialize as specialize
+from mosaic_tpu.aot._timeline import Timeline as Timeline
 from mosaic_tpu.aot._tune import tune as tune
 from mosaic_tpu.aot._tuning import Trial as Trial
 from mosaic_tpu.aot._tuning import Tuning as Tuning
@@ -51,6 +52,7 @@ __all__ = [
     "Segment",
     "Specialized",
     "Target",
+    "Timeline",
     "Trial",
     "Tuning",
     "VmemNeed",

@@ -39,12 +39,12 @@ def tune(
     """Rank configs of a kernel.
 
     What lint refuses is not compiled. The rest is, several at a time, and ranked: by the compiler's own estimate where
-    it can be trusted for all of them, else by the bundles of each block times how often the simulator ran it, as
-    `specialize` has it, which does not see whether copies are hidden behind work. Where a TPU of that generation is
-    attached, each is run and timed instead. What the compiler said is on disk, so that a run that was killed compiles
-    nothing twice; with a table, what it had finished is not tuned again, unless the kernel was changed, or the
-    compiler, or what was estimated can now be timed. While a config fails for a reason that may pass, such as the time
-    or the memory that the compiler had, nothing is kept in the table.
+    it can be trusted for all of them, else by that of `specialize`: the bundles of each block as often as the simulator
+    ran it, and waits for copies. Where a TPU of that generation is attached, each is run and timed instead.
+    What the compiler said is on disk, so that a run that was killed compiles nothing twice; with a table, what it had
+    finished is not tuned again, unless the kernel was changed, or the compiler, or what was estimated can now be timed.
+    While a config fails for a reason that may pass, such as the time or the memory that the compiler had, nothing is
+    kept in the table.
 
     Args:
         kernel: a `Kernel`: ``kernel.lower(config)`` gives what `mosaic_tpu.aot.compile` takes.

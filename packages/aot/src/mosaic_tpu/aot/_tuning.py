@@ -48,9 +48,9 @@ class Tuning:
     Attributes:
         name: of the kernel.
         target: the generation.
-        metric: what cycles are: ``"compiler"``: the compiler's own estimate; ``"counted"``: bundles times the runs that
-            the simulator counted; ``"measured"``: the TPU's clock. Estimates rank configs on one generation and are no
-            absolute times.
+        metric: what cycles are: ``"compiler"``: the compiler's own estimate; ``"counted"``: that of `specialize`,
+            bundles as often as the simulator ran them and waits for copies; ``"measured"``: the TPU's clock. Estimates
+            rank configs on one generation and are no absolute times.
         trials: every config, that with the fewest cycles first.
         why: where cycles are ``"counted"``, why the compiler's own estimates would not do.
     """

@@ -119,6 +119,20 @@ def simulate(
     return _one(read(source), [inputs], _output_specs(outputs), engine, options, compare_fills)
 
 
+def recorded(module: Module, *inputs: Any, timeout: float | None = None) -> Report:
+    """Run a module on one core, without looking for hazards, and keep in the report's ``record`` what happens.
+
+    Args:
+        module: as `mosaic_tpu.sim.ir.read` makes it.
+        *inputs: the arrays the custom call takes, as in `simulate`.
+        timeout: seconds after which the run is given up.
+
+    Raises:
+        SimulationError: as `simulate` raises.
+    """
+    return _one(module, [inputs], None, "numpy", Options(checks=False, timeout=timeout, record=True), False)
+
+
 def simulate_devices(
     source: Any,
     inputs: Sequence[Sequence[Any]],
@@ -287,6 +301,7 @@ def _one(
         unwritten=unwritten,
         trace=tuple(machine.trace),
         dropped=machine.dropped,
+        record=tuple(machine.record or ()),
         seconds=time.perf_counter() - started,
         options=_said(options, compare),
         stopped=stopped,

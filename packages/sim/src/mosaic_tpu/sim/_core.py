@@ -11,6 +11,7 @@ from mosaic_tpu.sim._dma import DMA, Leg
 from mosaic_tpu.sim._machine import Blocked, Machine, Run
 from mosaic_tpu.sim._memory import Array, Buffer, Clock, Semaphore, new_array, poison, poisoned, semaphores
 from mosaic_tpu.sim._races import Access, History, race
+from mosaic_tpu.sim._record import Started, Waited
 from mosaic_tpu.sim._types import Type
 from mosaic_tpu.sim.errors import (
     HazardError,
@@ -269,6 +270,10 @@ class Core:
         if machine.traced:
             to = f" on {there.name}" if remote else ""
             machine.event("dma", self, f"{source_buffer.name} to {target_buffer.name}{to}", size, op)
+        if machine.record is not None and op is not None:
+            semaphores = [s for s in (target_semaphore, source_semaphore) if s is not None]
+            numbers = tuple(map(machine.record.number, semaphores))
+            machine.record.append(Started(number, numbers, size, source_buffer.space, target_buffer.space))
         machine.start(dma, legs)
 
     def _check_dma(self, dma: DMA, source: Buffer, target: Buffer, number: int) -> list[Leg]:
@@ -337,6 +342,8 @@ class Core:
                 yield Blocked(semaphore, amount, self.operations[number] if number >= 0 else None)
                 machine.arrive(semaphore, amount)
         semaphore.take(amount, self.clock)
+        if machine.record is not None and number >= 0:
+            machine.record.append(Waited(number, machine.record.number(semaphore), amount))
         if machine.traced:
             machine.event("wait", self, semaphore.name, amount, self.operations[number] if number >= 0 else None)
 

@@ -12,6 +12,7 @@ from mosaic_tpu.sim._core import Core
 from mosaic_tpu.sim._layout import Argument, Window
 from mosaic_tpu.sim._machine import Run
 from mosaic_tpu.sim._memory import Array, Buffer, Semaphore, new_array, poison_all
+from mosaic_tpu.sim._record import Moved
 from mosaic_tpu.sim.errors import OutOfBoundsError, SimulationError
 
 type Index = tuple[int, ...]
@@ -106,14 +107,14 @@ class Pipeline:
         )
         return machine.fatal(error, None, core)
 
-    def fetch(self, core: Core, slot: int, index: Index) -> None:
-        """Start copying a block into a slot."""
+    def fetch(self, core: Core, slot: int, index: Index, *, ahead: bool) -> None:
+        """Start copying a block into a slot; ``ahead``: for the next step."""
         inside, within, whole = self.place(core, index)
         target = self.slots[slot]
         target.blank = not whole
         if not whole:
             poison_all(target.array, self.fill)
-        self._copy(core, slot, self.array, self.array.array[inside], target, target.array[within])
+        self._copy(core, slot, self.array, self.array.array[inside], target, target.array[within], ahead)
 
     def write_back(self, core: Core) -> None:
         """Start copying the current slot into the array."""
@@ -122,7 +123,11 @@ class Pipeline:
         source = self.current
         self._copy(core, self.slot, source, source.array[within], self.array, self.array.array[inside])
 
-    def _copy(self, core: Core, slot: int, a: Buffer, source: Array, b: Buffer, target: Array) -> None:
+    def _copy(
+        self, core: Core, slot: int, a: Buffer, source: Array, b: Buffer, target: Array, ahead: bool = False
+    ) -> None:
+        if (record := core.machine.record) is not None:
+            record.append(Moved(self.argument.name, source.size * a.bits // 8, a is self.array, ahead))
         if self.queued:
             core.dma(-1, a, source, b, target, self.semaphores[slot])
             return
@@ -156,7 +161,7 @@ class Input(Pipeline):
             if self.ahead == index:
                 self.slot = (self.slot + 1) % len(self.slots)
             else:
-                self.fetch(core, self.slot, index)
+                self.fetch(core, self.slot, index, ahead=False)
             self.index = index
             self.ahead = None
         if self.queued:
@@ -164,7 +169,7 @@ class Input(Pipeline):
         if following is not None and len(self.slots) > 1 and self.ahead is None:
             then = self.transform(following)
             if then != index:
-                self.fetch(core, (self.slot + 1) % len(self.slots), then)
+                self.fetch(core, (self.slot + 1) % len(self.slots), then, ahead=True)
                 self.ahead = then
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mosaic_tpu.sim._dma import DMA, Leg
 from mosaic_tpu.sim._memory import Semaphore
 from mosaic_tpu.sim._races import remote_targets
+from mosaic_tpu.sim._record import Record
 from mosaic_tpu.sim.errors import (
     DeadlockError,
     DoubleWaitError,
@@ -95,6 +96,7 @@ class Machine:
         self.deadline = None if self.options.timeout is None else time.monotonic() + self.options.timeout
         self.next_look = 1
         self.traced = self.options.checks
+        self.record = Record() if self.options.record else None
         self.reached = remote_targets(self.module) if self.several else frozenset[object]()
         self._seen: set[object] = set()
 

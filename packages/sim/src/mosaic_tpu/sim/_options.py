@@ -32,6 +32,7 @@ class Options:
         cores: simulated cores of each device, which share ``core_parallel`` grid dimensions.
         timeout: seconds after which the run is given up.
         max_steps: loop iterations and grid steps after which it is given up.
+        record: keep what happens, in order.
     """
 
     seed: int = 0
@@ -44,6 +45,7 @@ class Options:
     cores: int = 1
     timeout: float | None = None
     max_steps: int | None = None
+    record: bool = False
 
     def __post_init__(self) -> None:
         if self.dma not in _TIMINGS:

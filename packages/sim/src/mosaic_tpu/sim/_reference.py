@@ -20,6 +20,7 @@ from mosaic_tpu.sim._machine import Machine, Run
 from mosaic_tpu.sim._memory import Array, Buffer, new_array, semaphores
 from mosaic_tpu.sim._module import Module
 from mosaic_tpu.sim._options import Options
+from mosaic_tpu.sim._record import RecordedCounts
 from mosaic_tpu.sim._types import DYNAMIC
 from mosaic_tpu.sim.errors import (
     HazardError,
@@ -102,7 +103,8 @@ def _device(
     contended = _contended(module, plan)
     for index in range(options.cores):
         core = Core(machine, device, index)
-        core.counts = [0] * len(code.sources[module.name].histograms)
+        blocks = code.sources[module.name].blocks
+        core.counts = [0] * len(blocks) if machine.record is None else RecordedCounts(blocks, machine.record)
         core.grid = grid
         machine.cores.append(core)
         _equip(core, code, plan, grid, hbm, contended)

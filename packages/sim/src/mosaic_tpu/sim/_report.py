@@ -10,6 +10,7 @@ from typing import Any
 
 from mosaic_tpu.sim._machine import Event
 from mosaic_tpu.sim._memory import Array
+from mosaic_tpu.sim._record import Entry
 from mosaic_tpu.sim.errors import HazardError
 
 #: Of the JSON form; a field's meaning changes only with this number.
@@ -39,6 +40,7 @@ class Report:
         unwritten: for each output with elements that were never written, how many; not counted after a hazard.
         trace: DMAs, waits and signals in order.
         dropped: events that the trace had no room for.
+        record: what the kernel did, in order, if it was run by `mosaic_tpu.sim.record.recorded`.
         seconds: wall-clock time of the run.
         kernels: for a program, the report of each kernel in it, in order.
         options: what the run was asked for, beside the seed.
@@ -60,6 +62,7 @@ class Report:
     unwritten: dict[str, int] = field(default_factory=dict[str, int])
     trace: tuple[Event, ...] = field(repr=False, default=())
     dropped: int = 0
+    record: tuple[Entry, ...] = field(repr=False, default=())
     seconds: float = 0.0
     kernels: tuple[Report, ...] = field(repr=False, default=())
     options: dict[str, Any] = field(repr=False, default_factory=dict[str, Any])

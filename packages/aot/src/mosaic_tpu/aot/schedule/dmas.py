@@ -18,6 +18,7 @@ _POINTER: Final = re.compile(r"\w+\.(hbm|vmem|smem|cmem)")
 _PLACED: Final = "inlined_call_operand.vmem"
 _INDEX: Final = re.compile(r"\bindex: (\d+)")
 _LOCAL_WAIT: Final = "dma.done.wait"
+_PIPELINE: Final = "pipeline-emitter"
 _SYNCS: Final = re.compile(r"\bsrc_syncflagno=")
 
 
@@ -101,6 +102,12 @@ def count_waits(bundles: Sequence[Bundle]) -> dict[int, int]:
     """Waits for a copy in each bundle, by address; bundles without one are left out."""
     counts = {bundle.address: sum(i.opcode == _LOCAL_WAIT for i in bundle.instructions) for bundle in bundles}
     return {address: count for address, count in counts.items() if count}
+
+
+def read_own_waits(bundles: Sequence[Bundle]) -> tuple[int, ...]:
+    """Addresses of the waits for a copy that are the kernel's own, not the pipeline's."""
+    waits = ((b.address, i) for b in bundles for i in b.instructions if i.opcode == _LOCAL_WAIT)
+    return tuple(address for address, wait in waits if _PIPELINE not in " ".join(wait.comments))
 
 
 def _copies(bundles: Sequence[Bundle]) -> Iterator[tuple[int, Instruction]]:

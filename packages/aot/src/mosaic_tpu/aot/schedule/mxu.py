@@ -42,7 +42,7 @@ def count_matmuls(bundles: Iterable[Bundle]) -> dict[int, dict[str, int]]:
         for instruction in bundle.instructions:
             if instruction.opcode.startswith("vmatmul"):
                 here = counts.setdefault(bundle.address, {})
-                dtype = _dtype(instruction.opcode)
+                dtype = dtype_of(instruction.opcode)
                 here[dtype] = here.get(dtype, 0) + 1
     return counts
 
@@ -82,7 +82,8 @@ def cycles_of_all(dtypes: Sequence[str], generation: Generation) -> dict[str, fl
     return {dtype: interval(dtype, generation) / generation.mxus for dtype in dtypes}
 
 
-def _dtype(opcode: str) -> str:
+def dtype_of(opcode: str) -> str:
+    """The element type that stands in the opcode of a vmatmul."""
     # f32 has no name in some opcodes: vmatmul.msk.gmra.mxu0.
     return next((part for part in opcode.split(".") if _DTYPE.fullmatch(part)), "f32")
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from mosaic_tpu.aot.schedule.allocations import Allocation, read_allocations, read_regions
 from mosaic_tpu.aot.schedule.blocks import Block, read_blocks, with_runs, with_work
 from mosaic_tpu.aot.schedule.bundles import Bundle, read_bundles, stripped
-from mosaic_tpu.aot.schedule.dmas import DMA, count_waits, read_dmas, read_placed, read_windows
+from mosaic_tpu.aot.schedule.dmas import DMA, count_waits, read_dmas, read_own_waits, read_placed, read_windows
 from mosaic_tpu.aot.schedule.estimate import Estimate, read_estimate
+from mosaic_tpu.aot.schedule.issue import read_issue
 from mosaic_tpu.aot.schedule.lines import count_lines
 from mosaic_tpu.aot.schedule.machine import VREG_BYTES, machine
 from mosaic_tpu.aot.schedule.mxu import Matmuls, count_matmuls, cycles_of_all, sum_matmuls
@@ -63,10 +64,12 @@ class Schedule:
         allocations: memory it holds.
         dmas: copies it starts.
         waits: waits for a copy.
+        own_waits: addresses of those that are the kernel's own, not the pipeline's.
         placed: numbers of operands, results counted after them, that XLA put into VMEM: the kernel does not copy them.
         matmuls: vmatmul by element type.
         estimate: the compiler's own.
         utilization: slots of every bundle.
+        issue: cycles that every bundle takes: one, and those that it waits for results of vector units.
         text: the bundles without comments: equal where two schedules are the same.
     """
 
@@ -80,10 +83,12 @@ class Schedule:
     allocations: tuple[Allocation, ...] = field(repr=False)
     dmas: tuple[DMA, ...] = field(repr=False)
     waits: int
+    own_waits: tuple[int, ...] = field(repr=False)
     placed: tuple[int, ...]
     matmuls: tuple[Matmuls, ...] = field(repr=False)
     estimate: Estimate
     utilization: Utilization = field(repr=False)
+    issue: tuple[float, ...] = field(repr=False)
     text: str = field(repr=False)
 
     @property
@@ -171,10 +176,12 @@ def read_schedule(dumps: Dumps, target: Target) -> Schedule:
         allocations=read_allocations(dumps.allocations),
         dmas=read_dmas(bundles, kernel, machine(generation).granule_bytes),
         waits=sum(waits.values()),
+        own_waits=read_own_waits(bundles),
         placed=read_placed(bundles),
         matmuls=matmuls,
         estimate=read_estimate(dumps.profile, kernel),
         utilization=utilization,
+        issue=read_issue(bundles, kernel, generation),
         text=stripped(dumps.bundles),
     )
 
