@@ -16,7 +16,7 @@ from mosaic_tpu.aot.targets import Target
 _SHOWN: Final = 12
 _WHAT: Final = {
     COMPILER: "the compiler's estimate",
-    COUNTED: "bundles times counted runs",
+    COUNTED: "simulated run timed by bundles",
     MEASURED: "measured",
 }
 

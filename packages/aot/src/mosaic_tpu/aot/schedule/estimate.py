@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 _LOCAL: Final = "DMA_INSTRUCTION_TYPE_LOCAL"
 NO_PROFILE: Final = "not estimable: the compiler made no profile of this kernel"
 ON_DATA: Final = "not estimable: trip counts depend on data"
+#: Of a loop whose bounds are in registers though the compiler took no scalar for unknown: often one of its own.
+NO_COUNT: Final = "not estimable: the schedule does not say how often a loop runs"
+#: What a simulated run counts.
+COUNTABLE: Final = (ON_DATA, NO_COUNT)
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,10 @@ def read_estimate(profile: str, kernel: Block) -> Estimate:
 
 def _doubt(cycles: int, scalars: int | None, fields: dict[str, str], kernel: Block) -> str:
     copies = fields.get("dma_instruction_type", "")
-    if scalars or any(block.kind == "loop" and block.trips is None for block in kernel.walk()):
+    if scalars:
         return ON_DATA
+    if any(block.kind == "loop" and block.trips is None for block in kernel.walk()):
+        return NO_COUNT
     if scalars is None:
         return "not estimable: the compiler does not say how many scalars it took for unknown"
     if copies != _LOCAL:

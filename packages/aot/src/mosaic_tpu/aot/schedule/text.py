@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mosaic_tpu.aot._text import size
-from mosaic_tpu.aot.schedule.estimate import ON_DATA
+from mosaic_tpu.aot.schedule.estimate import COUNTABLE
 from mosaic_tpu.aot.schedule.slots import FILL, SPILL
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _estimate(schedule: Schedule) -> str:
     estimate = schedule.estimate
     if estimate.trustworthy:
         return f"{estimate.cycles:,} cycles, by the compiler: to rank variants on one generation, no absolute time"
-    more = "; mosaic_tpu.aot.specialize counts them for a batch" if estimate.why == ON_DATA else ""
+    more = "; mosaic_tpu.aot.specialize counts them in a simulated run" if estimate.why in COUNTABLE else ""
     return estimate.why + more
 
 
