@@ -195,6 +195,6 @@ def _in_order(arrays: list[Array] | dict[str, Array], names: list[str], op: str)
         raise OptionError(
             f"{len(arrays)} scalar operands are given, the kernel has {len(names)}",
             op=op,
-            hint=f"in this order: {', '.join(names)}" if names else "give none",
+            hint=f"scalars=[{', '.join(names)}], a real batch" if names else "give none",
         )
     return arrays

@@ -193,15 +193,16 @@ def _estimated(
     counts = _each(
         [f if isinstance(f, Trial) else f[0] for f in found], Candidate.counted, workers, progress, "counted"
     )
-    wrong = [f for f in counts if isinstance(f, OptionError)]
-    if len(wrong) == len(compiled):  # they are the caller's mistake, and no config's
-        raise wrong[0]
     configs = [f.config if isinstance(f, Trial) else f[0].config for f in found]
-    trials = [refusal(c, f) if isinstance(f, OptionError) else f for c, f in zip(configs, counts, strict=True)]
     doubted, estimate = doubts[0]
     why = estimate.why.removeprefix("not estimable: ")
     if len(doubts) < len(found):
         why = f"{said(doubted.config, differing(configs))}: {why}"
+    wrong = [f for f in counts if isinstance(f, OptionError)]
+    if len(wrong) == len(compiled):  # they are the caller's mistake, and no config's
+        summary = f"the compiler's estimate is not to be trusted ({why}), and {wrong[0].summary}"
+        raise OptionError(summary, op=wrong[0].op, hint=wrong[0].hint)
+    trials = [refusal(c, f) if isinstance(f, OptionError) else f for c, f in zip(configs, counts, strict=True)]
     return COUNTED, trials, why
 
 
