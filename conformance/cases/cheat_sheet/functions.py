@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance.cases.cheat_sheet.math import FLOATS, tile
 from conformance.cases.cheat_sheet.pairs import Arg, Pairs, smem, vmem
-from mosaic_tpu.builder import DType, bf16, f16, f32, i8, i16, i32, u32
+from mosaic_tpu.builder import DType, bf16, f8e4m3fn, f8e5m2, f16, f32, i8, i16, i32, u32
 from mosaic_tpu.builder._compat import PALLAS_HAS_MULHI
 
 PAIRS = Pairs("functions")
@@ -46,6 +46,13 @@ for _name, _dtypes, _form in (("modf", FLOATS, "x"), ("divmod", (f32, i32, u32),
 _add("isposinf", FLOATS, "x")
 _add("isneginf", FLOATS, "x")
 _add("nan_to_num", FLOATS, "x", "x, nan=1.0", "x, posinf=2.0", "x, neginf=-3.0, nan=1.0")
+for _dtype in (f8e4m3fn, f8e5m2):  # the first has no infinities
+    for _name in ("isinf", "isposinf", "isneginf"):
+        texts = [f"{module}.{_name}(x) | {module}.isnan(x)" for module in ("jnp", "b.pallas")]
+        PAIRS.expression(f"{_name}-{_dtype}", *texts, x=tile(_dtype))
+    for _name in ("nanmax", "nanmin"):
+        _add(_name, (_dtype,), "x, 1")
+    _add("nan_to_num", (_dtype,), "x")
 _add("isclose", (f32,), "x, y", "x, 1.0", "x, y, equal_nan=True", "x, y, rtol=1e-3", "x, y, 1e-3, 1e-4", "x, 1")
 PAIRS.expression("isclose-types", "jnp.isclose(x, y)", "b.pallas.isclose(x, y)", x=vmem(f32), y=vmem(i32))
 for _name, _first, _second in (("unsigned", u32, i32), ("narrow", i8, i32), ("narrow-unsigned", i8, u32)):

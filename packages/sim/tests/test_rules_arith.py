@@ -238,8 +238,8 @@ def test_cmpf(predicate: str, element: str) -> None:
             return predicate == "true"
         if predicate in ("ord", "uno"):
             return unordered == (predicate == "uno")
-        if unordered:
-            return predicate.startswith("u")
+        if unordered:  # `one` too is true of NaN on a TPU: test_nan.py
+            return predicate.startswith("u") or predicate == "one"
         return COMPARED[predicate[1:]](x, y)
 
     equal(made[0], [wanted(x, y) for x, y in pairs])

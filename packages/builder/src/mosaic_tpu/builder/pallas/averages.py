@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import ml_dtypes
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
@@ -10,6 +13,7 @@ from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.errors import AttributeValueError, DTypeError, ShapeError, UnsupportedOpError
 from mosaic_tpu.builder.pallas.activations import ActivationIdioms
 from mosaic_tpu.builder.pallas.fills import FillIdioms
+from mosaic_tpu.builder.pallas.math import has_infinity
 from mosaic_tpu.builder.pallas.movement import MovementIdioms
 from mosaic_tpu.builder.pallas.reductions import Axis
 
@@ -234,7 +238,9 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
 
     def _nan_extreme(self, name: str, x: Value, axis: Axis, keepdims: bool) -> Value:
         self._b._use_vector(x, name)
-        reduce, lowest = (self.max, -math.inf) if name == "nanmax" else (self.min, math.inf)
+        numpy: Any = ml_dtypes
+        end = math.inf if has_infinity(x.dtype) else float(numpy.finfo(x.dtype.numpy).max)
+        reduce, lowest = (self.max, -end) if name == "nanmax" else (self.min, end)
         with self._one_line(name):
             self._no_list(axis, name)
             found = reduce(self._past_nan(x, lowest, name), axis, keepdims=keepdims)

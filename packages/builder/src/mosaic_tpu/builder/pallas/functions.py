@@ -17,6 +17,7 @@ from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import DTypeError, ShapeError
 from mosaic_tpu.builder.pallas.activations import ActivationIdioms
 from mosaic_tpu.builder.pallas.division import DivisionIdioms
+from mosaic_tpu.builder.pallas.math import has_infinity
 
 
 class FunctionIdioms(ActivationIdioms, DivisionIdioms):
@@ -213,7 +214,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             i1
         """
         self._floats(x, "isposinf")
-        return self.eq(x, math.inf)
+        return self.eq(x, math.inf) if has_infinity(x.dtype) else self._falses(x)
 
     @idiom("jnp.isneginf(x)", "arith.cmpf", group="functions", traits=("elementwise", "pure"))
     def isneginf(self, x: Value) -> Value:
@@ -224,7 +225,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             i1
         """
         self._floats(x, "isneginf")
-        return self.eq(x, -math.inf)
+        return self.eq(x, -math.inf) if has_infinity(x.dtype) else self._falses(x)
 
     @idiom("jnp.nan_to_num(x)", "arith.cmpf", "arith.select", group="functions", traits=("elementwise", "pure"))
     def nan_to_num(
@@ -257,7 +258,8 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             for known, default, special in zip(
                 given, (0.0, largest, -largest), (math.nan, math.inf, -math.inf), strict=True
             ):
-                at = self.ne(found, found) if math.isnan(special) else self.eq(found, special)
+                is_special = self.isnan if math.isnan(special) else self.isposinf if special > 0 else self.isneginf
+                at = is_special(found)
                 number = self._const(default, x.dtype) if known is None else self.astype(known, x.dtype)
                 found = self.where(at, number, found)
             return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,12 @@ from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
 #: ``jnp.log10`` is a product with it, in the element type.
 _ONE_OVER_LN_10 = 0.4342944819032518
+
+
+def has_infinity(dtype: DType) -> bool:
+    """Whether a float type has infinities; one of 8 bits may have none."""
+    given: Any = dtype.numpy
+    return math.isinf(given.type(math.inf))
 
 
 class MathIdioms(ElementwiseIdioms):
@@ -491,7 +498,13 @@ class MathIdioms(ElementwiseIdioms):
             i1
         """
         self._floats(x, "isinf")
+        if not has_infinity(x.dtype):
+            return self._falses(x)
         return self.eq(self._b.abs(x), math.inf)
+
+    def _falses(self, x: Value) -> Value:
+        false = self._const(False, dt.i1)
+        return self._b.broadcast_to(false, x.shape) if x._info.is_vector else false
 
     @idiom("jnp.isfinite(x)", "tpu.weird", "arith.xori", group="math", traits=("elementwise", "pure"))
     def isfinite(self, x: Value) -> Value:

@@ -315,6 +315,9 @@ def _cmpi(e: Emitter, op: Operation) -> None:
 
 
 _ORDERED: Final = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<="}
+#: ``one`` is false of NaN in MLIR. The TPU compiler makes the same instruction of it as of XLA's `ne`, which is true of
+#: NaN, and Pallas writes `jnp.isnan` with it.
+_NOT_EQUAL: Final = (6, 13)
 _UNORDERED: Final = {9: "<=", 10: "<", 11: ">=", 12: ">"}
 
 
@@ -326,13 +329,12 @@ def _cmpf(e: Emitter, op: Operation) -> None:
         text = f"{a} {_ORDERED[predicate]} {b}"
     elif predicate in _UNORDERED:
         text = f"np.logical_not({a} {_UNORDERED[predicate]} {b})"
-    elif predicate == 13:
+    elif predicate in _NOT_EQUAL:
         text = f"{a} != {b}"
     else:
         text = {
             0: f"np.zeros_like({a} == {b})",
             15: f"np.ones_like({a} == {b})",
-            6: f"({a} < {b}) | ({a} > {b})",
             7: f"({a} == {a}) & ({b} == {b})",
             8: f"np.logical_not(({a} < {b}) | ({a} > {b}))",
             14: f"({a} != {a}) | ({b} != {b})",

@@ -297,9 +297,9 @@ def _compare_floats(t: Translation, op: Operation) -> Any:
     compute = _FLOAT[predicate if predicate < _ORDERED else predicate - _ORDERED]
     assert compute is not None
     found = compute(a, b)
-    if predicate > _ORDERED:
-        return lax.bitwise_or(found, lax.bitwise_not(ordered)) if compute is not lax.ne else found
-    return lax.bitwise_and(found, ordered) if compute is lax.ne else found
+    # Not equal is true of NaN, `one` and `une` alike: see the rule of the other engine.
+    unordered = predicate > _ORDERED and compute is not lax.ne
+    return lax.bitwise_or(found, lax.bitwise_not(ordered)) if unordered else found
 
 
 @rule("arith.select", moves=True)
