@@ -58,8 +58,9 @@ def _read(file: Path) -> tuple[Path, dict[str, Any]]:
         report = from_json(file.read_bytes().decode())
         tables, versions = report["tables"], report.get("versions", {})
         named = isinstance(versions, dict) and isinstance(report.get("outcome"), str | None)
-        listed = all(isinstance(rows, list) and all(isinstance(r, dict) for r in rows) for rows in tables.values())
-        if report["schema"] != 1 or not named or not listed:
+        listed = all(isinstance(rows, list) for rows in tables.values())
+        shaped = named and listed and all(isinstance(r, dict) for rows in tables.values() for r in rows)
+        if report["schema"] != 1 or not shaped:
             raise ValueError("it has another schema")
     except OSError as error:
         raise unreadable(file, error, _MADE) from None

@@ -124,7 +124,8 @@ def run(
 ) -> int:
     """Run a kernel in the simulator, and compare with its float64 reference.
 
-    Inputs are generated: see mosaic_tpu.zoo.examples.
+    Inputs are generated: see mosaic_tpu.zoo.examples. How far rounding may carry each element of a result is derived in
+    mosaic_tpu.zoo.tolerances.
 
     Exit code 1 if a result is off or the simulator finds a hazard.
     """
@@ -146,7 +147,8 @@ def _print_run(out: Any, found: Chosen, done: Run) -> None:
         for r in done.results
     ]
     columns = ["output", "array", "error", "tolerance", "with the reference"]
-    out.print(f"{found.name}, seed {done.report.seed}: errors as shares of the largest element\n")
+    what = "errors nearest to their tolerance, as shares of the largest element"
+    out.print(f"{found.name}, seed {done.report.seed}: {what}\n")
     out.print(table(columns, rows, right=["error", "tolerance"]))
     out.print()
     report(out, str(done.report))
