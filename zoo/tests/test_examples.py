@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mosaic_tpu.builder import f32, i8
+from mosaic_tpu.builder import DType, bf16, f32, i8
 from mosaic_tpu.zoo import KERNELS
+from mosaic_tpu.zoo.examples._example import numbers
 
 CONFIGS = [(name, preset, cfg) for name, info in KERNELS.items() for preset, cfg in info.presets.items()] + [
     ("matmul", "i8", replace(KERNELS["matmul"].default, x_dtype=i8, y_dtype=i8, out_dtype=f32)),
@@ -41,6 +42,16 @@ def test_an_example_names_the_functions_parameters(name: str, preset: str, cfg: 
     assert [*found.arrays] == [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert set(found.options) <= set(parameters)
     assert set(found.options_of(KERNELS[name].reference)) < set(found.options)
+
+
+@pytest.mark.parametrize("kind", [bf16, f32, i8])
+def test_numbers_are_those_of_one_draw(kind: DType) -> None:
+    """Though no more of them are drawn at once than there is memory for."""
+    shape, rng = (3, 50_000), np.random.default_rng(0)
+    draw = rng.standard_normal(shape, np.float32) * 2 if kind.is_float else rng.integers(-7, 8, shape)
+    found = numbers(np.random.default_rng(0), shape, kind, 2.0)
+    assert found.dtype == kind.numpy
+    assert np.array_equal(found, draw.astype(kind.numpy))
 
 
 @pytest.mark.parametrize("name", KERNELS)

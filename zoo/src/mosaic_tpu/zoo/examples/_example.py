@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from mosaic_tpu.builder import DType
 
 type Array = NDArray[Any]
+
+
+#: Numbers that are drawn at once: before they are of their type, they take eight bytes each.
+_AT_ONCE: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,18 @@ def numbers(rng: np.random.Generator, shape: Sequence[int], dtype: DType, scale:
     """Floats of this deviation, or small integers of either sign where the type has one."""
     assert dtype.numpy is not None
     if dtype.is_float:
-        normal = rng.standard_normal(shape, np.float32)
-        normal *= scale
-        return normal.astype(dtype.numpy, copy=False)
-    return rng.integers(0 if dtype.is_unsigned else -7, 8, shape).astype(dtype.numpy)
+        return drawn(shape, dtype.numpy, lambda count: scale * rng.standard_normal(count, np.float32))
+    return drawn(shape, dtype.numpy, lambda count: rng.integers(0 if dtype.is_unsigned else -7, 8, count))
 
 
-__all__ = ["Array", "Example", "numbers"]
+def drawn(shape: Sequence[int], kind: Any, draw: Callable[[int], Array]) -> Array:
+    """An array of what is drawn, a part at a time."""
+    made = np.empty(shape, kind)
+    flat = made.reshape(-1)
+    for start in range(0, flat.size, _AT_ONCE):
+        part = flat[start : start + _AT_ONCE]
+        part[:] = draw(part.size)
+    return made
+
+
+__all__ = ["Array", "Example", "drawn", "numbers"]

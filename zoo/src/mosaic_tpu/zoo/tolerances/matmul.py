@@ -43,4 +43,5 @@ def of_matmul(x: Array, y: Array) -> Float64:
     if x.dtype == y.dtype == np.float16:
         rounded = 0  # the matrix unit multiplies f16 as it is
     squares = x.astype(np.float64) ** 2 @ y.astype(np.float64) ** 2
-    return spread((rounded * BF16**2 + x.shape[1] / 2 * F32**2) * squares)
+    squares *= rounded * BF16**2 + x.shape[1] / 2 * F32**2
+    return spread(squares)

@@ -37,7 +37,9 @@ def fits_bf16(dtype: Any) -> bool:
 
 def spread(squares: Float64) -> Float64:
     """The bound for independent errors, from the sum of their squares."""
-    return LAMBDA * np.sqrt(squares)
+    made = np.sqrt(squares)
+    made *= LAMBDA
+    return made
 
 
 def stored(value: Float64, tolerance: Float64 | float, dtype: Any) -> Float64:
@@ -45,4 +47,9 @@ def stored(value: Float64, tolerance: Float64 | float, dtype: Any) -> Float64:
     if not (roundoff := unit_roundoff(dtype)):
         return np.broadcast_to(np.asarray(tolerance, np.float64), value.shape)
     smallest = float(_finfo(np.dtype(dtype)).smallest_subnormal)
-    return tolerance + roundoff * (np.abs(value) + tolerance) + smallest / 2
+    made = np.abs(value)  # in place: a result may be large
+    made += tolerance
+    made *= roundoff
+    made += tolerance
+    made += smallest / 2
+    return made

@@ -130,10 +130,10 @@ def run(
     Exit code 1 if a result is off or the simulator finds a hazard.
     """
     found = chosen(name, settings)
-    from mosaic_tpu.cli._arrays import WITH_REFERENCE, kernel_bytes, room_for
+    from mosaic_tpu.cli._arrays import arrays_of, foreseen_with_reference, room_for
 
     config = found.config
-    room_for(kernel_bytes(found.info.kernel, config), WITH_REFERENCE, large)
+    room_for(foreseen_with_reference(*arrays_of(found.info.kernel, config)), large)
     with working(f"{found.name} in the simulator"):
         done = run_example(found.info, config, engine, seed)
     data = {"kernel": found.info.name, "preset": found.preset, "config": plain_config(config), **done.as_dict()}
