@@ -193,7 +193,7 @@ def docs_artefacts(session):
 
 @shared_session
 def measure(session):
-    """What aot knows of the TPU compiler by measuring it: its tables against the compiler that is installed."""
+    """What is known by measuring it: aot's tables against the compiler, the memory that a simulation takes."""
     install(session, NEWEST_JAX, groups=["conformance"])
     session.run("python", "-m", "conformance.measure", *session.posargs, env=NO_TPU)
 

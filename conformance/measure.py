@@ -1,7 +1,8 @@
-"""`nox -s measure`: all that `mosaic_tpu.aot` knows of the TPU compiler by measuring it, measured again.
+"""`nox -s measure`: what the packages know by measuring it, measured again.
 
-What each generation has code for, which lint goes by, and the latencies of `specialize`. The exit code is 1 if the
-source says something else.
+Of the TPU compiler, what each generation has code for, which lint goes by, and the latencies of `specialize`; of this
+machine, the memory that a simulation takes, by which the command line refuses one. The exit code is 1 if the source
+says something else.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import argparse
 import sys
 from typing import Final
 
-from conformance import estimates
+from conformance import estimates, memory
 from conformance.lint import measure
 
-FIGURES: Final = {"support": measure.main, "latencies": estimates.main}
+FIGURES: Final = {"support": measure.main, "latencies": estimates.main, "memory": memory.main}
 
 
 def main(arguments: list[str] | None = None) -> int:

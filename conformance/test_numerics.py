@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from conformance.conftest import Record
-from conformance.numerics.case import Array, Engine, Expected, NumericsCase
+from conformance.numerics.case import Engine, NumericsCase
 from conformance.numerics.table import CASES, prepared, run, simulated
+from mosaic_tpu.zoo.tolerances import Array, Expected
 
 BY_ID = {case.id: case for case in CASES}
 

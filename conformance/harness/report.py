@@ -17,6 +17,8 @@ from typing import Any, Final, Protocol
 
 SCHEMA_VERSION: Final = 1
 PROPERTY: Final = "conformance"
+#: The column that says how a case went, in a table that has it in every row. The file names it to its readers.
+OUTCOME: Final = "level"
 WIDEST: Final = 72
 LONGEST: Final = 400
 
@@ -56,6 +58,7 @@ class Report:
             "schema": SCHEMA_VERSION,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": versions(),
+            "outcome": OUTCOME,
             "tables": self.tables,
         }
 
@@ -66,15 +69,15 @@ class Report:
 
 
 def shortened(rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows themselves; of a table too long to read, a row for each first column and level: how many, and sums."""
+    """The rows themselves; of a table too long to read, a row for each first column and outcome: how many, and sums."""
     if len(rows) <= LONGEST:
         return rows
     first = next(iter(rows[0]))
     groups: dict[tuple[object, object], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.get(first), row.get("level")), []).append(row)
+        groups.setdefault((row.get(first), row.get(OUTCOME)), []).append(row)
     return [
-        {first: name, "level": level, "rows": len(found), **_sums(found)} for (name, level), found in groups.items()
+        {first: name, OUTCOME: outcome, "rows": len(found), **_sums(found)} for (name, outcome), found in groups.items()
     ]
 
 

@@ -13,7 +13,8 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas.ops.tpu.all_gather import all_gather
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
-from conformance.numerics.case import Array, Expected, NumericsCase
+from conformance.numerics.case import NumericsCase
+from mosaic_tpu.zoo.tolerances import Array, Expected
 
 DEVICES = 4
 

@@ -8,33 +8,11 @@ from typing import Any, Literal
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from conformance.harness import pallas
-
-type Array = NDArray[Any]
-type Float64 = NDArray[np.float64]
+from mosaic_tpu.zoo.tolerances import Array, Expected
 
 type Engine = Literal["numpy", "xla"]
-
-
-@dataclass(frozen=True)
-class Expected:
-    """One result: its value in float64, and how far each element may be off; infinity where it is undefined."""
-
-    value: Float64
-    tolerance: Float64 | float
-
-    def distance(self, got: Array) -> float:
-        """The largest error as a share of its tolerance."""
-        if got.shape != self.value.shape:
-            return np.inf
-        tolerance = np.broadcast_to(self.tolerance, self.value.shape)
-        defined = np.isfinite(tolerance)
-        error = np.abs(got.astype(np.float64)[defined] - self.value[defined])
-        exact = tolerance[defined] == 0
-        share = np.where(exact, np.where(error == 0, 0.0, np.inf), error / np.where(exact, 1.0, tolerance[defined]))
-        return float(np.max(np.where(np.isnan(share), np.inf, share), initial=0.0))
 
 
 @dataclass(frozen=True)

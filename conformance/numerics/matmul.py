@@ -12,10 +12,11 @@ import numpy as np
 from jax.experimental.pallas.ops.tpu.megablox.gmm import gmm
 
 from conformance.cases import matmul as configs
-from conformance.numerics import tolerances
-from conformance.numerics.case import Array, Expected, Float64, NumericsCase
+from conformance.numerics.case import NumericsCase
 from mosaic_tpu import zoo
-from mosaic_tpu.zoo.references.matmul import matmul as reference
+from mosaic_tpu.zoo.tolerances import Array, Expected, Float64
+from mosaic_tpu.zoo.tolerances.matmul import expected
+from mosaic_tpu.zoo.tolerances.rounding import unit_roundoff
 
 #: Configs of the wheel's own kernel: the zoo's has the same bytes for all of them.
 WHEEL = ("bf16", "f32", "s8-to-s32", "f8e4m3-f8e5m2-to-f32")
@@ -24,16 +25,10 @@ WHEEL = ("bf16", "f32", "s8-to-s32", "f8e4m3-f8e5m2-to-f32")
 def _numbers(rng: np.random.Generator, shape: Sequence[int], dtype: Any, out_dtype: Any) -> Array:
     """Floats around 0 whose products fit every type; integers, small where the sums have to fit 8 bits."""
     kind = np.dtype(dtype)
-    if tolerances.unit_roundoff(kind) == 0.0:
+    if unit_roundoff(kind) == 0.0:
         top = 1 if np.dtype(out_dtype) == np.int8 else 7 if kind.name == "int4" else 127
         return rng.integers(-top, top + 1, shape).astype(kind)
     return (0.5 * rng.standard_normal(shape)).astype(kind)
-
-
-def _expected(x: Array, y: Array, out_dtype: Any) -> Expected:
-    value = reference(x, y)
-    bound = tolerances.of_matmul(x.astype(np.float64), y.astype(np.float64), x.dtype, y.dtype)
-    return Expected(value, tolerances.stored(value, bound, out_dtype))
 
 
 def _case(kernel: str, function: Any, config: configs.MatmulConfig) -> NumericsCase:
@@ -49,10 +44,7 @@ def _case(kernel: str, function: Any, config: configs.MatmulConfig) -> NumericsC
     def inputs(rng: np.random.Generator) -> Sequence[Array]:
         return [_numbers(rng, shape.shape, shape.dtype, out_dtype) for shape in configs.args(small).values()]
 
-    def expected(x: Array, y: Array) -> list[Expected]:
-        return [_expected(x, y, out_dtype)]
-
-    return NumericsCase(kernel, config.id, function, inputs, expected)
+    return NumericsCase(kernel, config.id, function, inputs, functools.partial(expected, out_dtype=out_dtype))
 
 
 def _zoo(config: configs.MatmulConfig) -> NumericsCase:
@@ -103,15 +95,15 @@ def _gmm(config: GmmConfig) -> NumericsCase:
         rhs = _numbers(rng, (len(config.groups), *matrix), config.dtype, config.out_dtype)
         return lhs, rhs, np.array(config.groups, np.int32)
 
-    def expected(lhs: Array, rhs: Array, group_sizes: Array) -> list[Expected]:
+    def results(lhs: Array, rhs: Array, group_sizes: Array) -> list[Expected]:
         ends = np.cumsum(group_sizes)
         pieces: list[Expected] = []
         for matrix, end, size in zip(rhs, ends, group_sizes, strict=True):
             rows = lhs[end - size : end]
-            pieces.append(_expected(rows, matrix.T if config.transpose_rhs else matrix, config.out_dtype))
+            pieces += expected(rows, matrix.T if config.transpose_rhs else matrix, out_dtype=config.out_dtype)
         return [Expected(_joined([p.value for p in pieces]), _joined([np.asarray(p.tolerance) for p in pieces]))]
 
-    return NumericsCase("jax: gmm", config.id, function, inputs, expected)
+    return NumericsCase("jax: gmm", config.id, function, inputs, results)
 
 
 def _joined(pieces: Sequence[Float64]) -> Float64:

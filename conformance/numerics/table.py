@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from conformance.numerics import all_gather, gated_delta_net, matmul, ragged_paged_attention, wheel_attention
-from conformance.numerics.case import Array, Engine, Expected, NumericsCase
+from conformance.numerics.case import Engine, NumericsCase
 from mosaic_tpu.sim import simulate, simulate_devices
+from mosaic_tpu.zoo.tolerances import Array, Expected
 
 CASES: Final[list[NumericsCase]] = [
     *matmul.CASES,

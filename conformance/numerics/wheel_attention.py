@@ -12,9 +12,10 @@ from jax.experimental.pallas.ops.tpu.flash_attention import BlockSizes, SegmentI
 from jax.experimental.pallas.ops.tpu.paged_attention import paged_attention
 from jax.experimental.pallas.ops.tpu.paged_attention.quantization_utils import QuantizedTensor
 
-from conformance.numerics.attention import Options, attention
-from conformance.numerics.case import Array, Expected, NumericsCase
-from conformance.numerics.tolerances import fits_bf16
+from conformance.numerics.case import NumericsCase
+from mosaic_tpu.zoo.tolerances import Array, Expected
+from mosaic_tpu.zoo.tolerances.attention import Options, attention
+from mosaic_tpu.zoo.tolerances.rounding import fits_bf16
 
 
 def _joined(found: Sequence[Expected], shape: tuple[int, ...]) -> Expected:

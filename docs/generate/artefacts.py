@@ -22,7 +22,7 @@ import numpy as np
 from conformance import cheat_sheet
 from conformance.cases.kernels import CASES
 from conformance.faults.table import FAULTS
-from conformance.harness.report import versions
+from conformance.harness.report import OUTCOME, versions
 from conformance.harness.targets import REQUIRED
 from conformance.numerics.table import CASES as NUMERICS
 from docs.generate.site import ARTEFACTS, ROOT
@@ -232,8 +232,8 @@ def _condensed(report: Mapping[str, Any]) -> dict[str, Any]:
         "identity": [[*key, count] for key, count in sorted(identity.items())],
         "columns": {name: list(columns) for name, columns in _KEPT.items() if name in tables},
         "rows": {name: sorted(rows, key=str) for name, rows in kept.items()},
-        "levels": {name: dict(Counter(r["level"] for r in rows)) for name, rows in sorted(tables.items())
-                   if rows and all("level" in r for r in rows)},
+        "levels": {name: dict(Counter(r[OUTCOME] for r in rows)) for name, rows in sorted(tables.items())
+                   if rows and all(OUTCOME in r for r in rows)},
     }  # fmt: skip
 
 

@@ -185,10 +185,9 @@ def _numerics(info: KernelInfo) -> str:
     body = [(config, of.get("numpy", ""), of.get("xla", "")) for config, of in sorted(found.items())]
     text = (
         "The largest error against the float64 reference, as a share of the tolerance: 100 % is the most that is "
-        "allowed. Tolerances are derived from element type and length of the sums, in `conformance/numerics`. The "
-        f"simulator ran the emitted bytes, on each of its engines. `mosaic-tpu zoo run {info.name}` runs a preset on "
-        "generated arrays and compares it with the same reference, by one bound for every kernel: two roundings of the "
-        "largest element.\n"
+        "allowed. Tolerances are derived from element type and length of the sums, in "
+        "`mosaic_tpu.zoo.tolerances`. The simulator ran the emitted bytes, on each of its engines. "
+        f"`mosaic-tpu zoo run {info.name}` runs a preset on generated arrays and holds it to the same tolerance.\n"
     )
     return f"{text}\n{table(('config', 'numpy', 'xla'), body)}\n\n{provenance(report, 'nox -s conformance')}\n"
 

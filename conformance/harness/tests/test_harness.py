@@ -302,6 +302,7 @@ def test_the_file_says_what_made_it(tmp_path: Path) -> None:
     assert written["schema"] == report.SCHEMA_VERSION
     assert written["versions"].keys() == {"python", "jax", "jaxlib", "libtpu"}
     assert written["versions"]["jax"] == jax.__version__
+    assert written["outcome"] == report.OUTCOME
     assert written["tables"] == {"t": [{"n": 1}]}
 
 

@@ -57,24 +57,11 @@ def test_the_arrays_behind_windows_are_found(form: str, tmp_path: Path) -> None:
     elif form == "object":
         from jaxlib.mlir import ir as mlir
 
-        with mlir.Context() as context:
-            context.allow_unregistered_dialects = True
-            source = ir_module(mlir, context)
+        source = mlir.Module.parse(DOUBLE, context=ir.new_context())
         expected = (8, 128)
     else:
         expected = (40, 128)
     assert specs(program_of(source)) == (((expected, F32),), ((expected, F32),))
-
-
-def ir_module(mlir: Any, context: Any) -> Any:
-    from jaxlib.mlir._mlir_libs import _tpu_ext
-    from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects
-
-    registry = mlir.DialectRegistry()
-    register_dialects(registry)
-    context.append_dialect_registry(registry)
-    _tpu_ext.register_dialect(context)
-    return mlir.Module.parse(DOUBLE, context=context)
 
 
 def windowed(index_map: str, *, prefetch: bool = False) -> str:

@@ -12,11 +12,12 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from mosaic_tpu.aot import TARGETS, compile, compile_all, lint
+from mosaic_tpu.aot import TARGETS, _pool, compile, compile_all, lint, space, tune
 from mosaic_tpu.aot._remedy import remedy
 from mosaic_tpu.aot.errors import CompileError, CompileTimeoutError, DiskError, LayoutError, ScopedVmemError, VmemError
 
 from .conftest import lowered
+from .tune_kit import Blocked, Config
 
 pytestmark = pytest.mark.usefixtures("needs_compiler")
 MIB: Final = 1 << 20
@@ -124,6 +125,27 @@ def test_the_hint_is_no_less_right_for_a_schedule_and_for_many() -> None:
         compile(program, "v6e", vmem_limit_bytes=MIB, schedule=True)
     (result,) = compile_all([program], ["v6e"], vmem_limit_bytes=MIB)
     assert f"vmem_limit_bytes={limit}," in str(result.error)
+
+
+class Wide(Blocked):
+    """One config that the compiler refuses and lint does not."""
+
+    def lower(self, config: Config) -> Any:
+        return near_the_default("v5e") if config.block == 256 else super().lower(config)
+
+
+def test_only_who_shows_the_hint_has_the_compiler_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[int | None] = []
+    run = _pool.run
+    monkeypatch.setattr(_pool, "run", lambda job, *more: limits.append(job["vmem_limit_bytes"]) or run(job, *more))
+    tuning = tune(Wide(), space(Config(), block=(128, 256)), "v5e", workers=1)
+    assert [trial.stage for trial in tuning.trials] == ["", "compiler"]
+    assert "its limit is" in tuning.trials[1].refused
+    assert limits == [None, None]  # once for each config
+    limits.clear()
+    enough = asked(near_the_default("v5e"), "v5e", None, operands_in_hbm=True, schedule=True)
+    assert limits
+    assert limits[-1] == enough  # the refusal itself is on disk
 
 
 @pytest.mark.parametrize(

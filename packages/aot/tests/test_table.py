@@ -19,7 +19,6 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from mosaic_tpu.aot import _table
 from mosaic_tpu.aot._identity import described, differing, identity, program_digest, shared
 from mosaic_tpu.aot._program import program_of
 from mosaic_tpu.aot._table import Table, plain_key
@@ -209,16 +208,6 @@ def test_a_file_keeps_its_mode_and_a_new_one_gets_that_of_any_file(tmp_path: Pat
         assert stat.S_IMODE(file.stat().st_mode) == mode
 
 
-@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o002, 0o664)])
-def test_a_new_file_heeds_the_umask(mask: int, mode: int, tmp_path: Path) -> None:
-    file, before = tmp_path / "table.json", os.umask(mask)
-    try:
-        Table(file, "k").put(entry())
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(file.stat().st_mode) == mode
-
-
 def test_writers_take_turns(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
     file = tmp_path / "table.json"
@@ -256,7 +245,7 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatc
     file = tmp_path / "table.json"
     Table(file, "k").put(entry(1))
     before = file.read_text()
-    monkeypatch.setattr(_table.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space"):
         Table(file, "k").put(entry(2))
     assert file.read_text() == before

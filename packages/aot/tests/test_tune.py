@@ -108,7 +108,7 @@ def test_a_space_without_configs_is_refused(base: Any, choices: dict[str, Any], 
 def test_an_option_of_the_wrong_kind_is_refused_before_anything_is_compiled(
     options: dict[str, Any], said: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_candidate, "compile_source", lambda *_, **__: pytest.fail("compiled"))
+    monkeypatch.setattr(_candidate, "compile_to_rank", lambda *_, **__: pytest.fail("compiled"))
     given = {"kernel": Blocked(), "configs": [Config()], **options}
     with pytest.raises(OptionError) as error:
         tune(given.pop("kernel"), given.pop("configs"), "v6e", **given)

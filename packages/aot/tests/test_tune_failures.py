@@ -72,7 +72,7 @@ def test_a_config_whose_program_is_junk_ends_nothing(junk: Any, said: str) -> No
 def test_what_is_wrong_with_one_config_is_told_of_it(
     error: AotError, stage: str, transient: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_candidate, "compile_source", lambda *_, **__: failing(error)())
+    monkeypatch.setattr(_candidate, "compile_to_rank", lambda *_, **__: failing(error)())
     (trial,) = tune(Blocked(), [Config()], "v5e", table=tmp_path / "t.json").trials
     assert (trial.stage, trial.refused, trial.transient) == (stage, error.summary, transient)
     # What another run may see otherwise is not kept.
@@ -105,7 +105,7 @@ def test_what_ended_the_compiler_from_outside_is_not_kept(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), NoCompilerError("not installed")], ids=repr)
-@pytest.mark.parametrize("place", ["lint", "compile_source"])
+@pytest.mark.parametrize("place", ["lint", "compile_to_rank"])
 def test_what_is_no_config_s_fault_ends_it_all(
     error: BaseException, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,13 +49,13 @@ def test_what_is_in_the_table_is_not_tuned_again(clock: list[int], tmp_path: Pat
 @compiler
 def test_each_generation_and_compiler_has_its_own_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, compiled = tmp_path / "table.json", []
-    real = _candidate.compile_source
-    monkeypatch.setattr(_candidate, "compile_source", lambda *a, **kw: (compiled.append(a[1]), real(*a, **kw))[1])
+    real = _candidate.compile_to_rank
+    monkeypatch.setattr(_candidate, "compile_to_rank", lambda *a, **kw: (compiled.append(a[1]), real(*a, **kw))[1])
     for target, times in (("v5e", 1), ("v5e", 1), ("v6e", 2), ("v5e", 2)):
         tune(Blocked(), [Config()], target, table=file)
         assert len(compiled) == times
     monkeypatch.setattr(_compat, "compiler_version", lambda: "0.0.1")
-    monkeypatch.setattr(_candidate, "compile_source", lambda *_, **__: failing(LayoutError("not with this one"))())
+    monkeypatch.setattr(_candidate, "compile_to_rank", lambda *_, **__: failing(LayoutError("not with this one"))())
     assert tune(Blocked(), [Config()], "v5e", table=file).trials[0].stage == "compiler"
 
 

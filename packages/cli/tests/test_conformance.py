@@ -13,6 +13,7 @@ REPORT = {
     "schema": 1,
     "date": "2026-01-02T03:04:05+00:00",
     "versions": {"python": "3.12.1", "jax": "0.12", "libtpu": None},
+    "outcome": "level",
     "tables": {
         "identity": [
             {"kernel": "matmul", "config": "bf16", "level": "identical", "detail": ""},
@@ -51,6 +52,22 @@ def test_a_table_is_shown_in_full() -> None:
     refused(cli("conformance", "--table", "nothing"), "no table 'nothing'", "identity, numerics")
 
 
+@pytest.mark.parametrize(
+    ("outcome", "counted"),
+    [
+        ("level", [{"identical": 2, "canonical": 1}, {}]),
+        ("config", [{"bf16": 2, "f32": 1}, {}]),
+        ("kernel", [{"matmul": 2, "other": 1}, {"matmul": 1}]),
+        ("nothing", [{}, {}]),
+        (None, [{}, {}]),
+    ],
+)
+def test_the_report_says_which_column_has_the_outcomes(outcome: str | None, counted: list[dict[str, int]]) -> None:
+    Path("report.json").write_text(json.dumps(REPORT | {"outcome": outcome}))
+    tables = cli("conformance", "report.json", "--json").json["reports"][0]["tables"]
+    assert [table["outcomes"] for table in tables] == counted
+
+
 def test_without_reports_it_says_what_makes_them() -> None:
     refused(cli("conformance"), "there are no reports", "nox -s conformance")
     refused(cli("conformance", "no.json"), "cannot read no.json", "nox -s conformance")
@@ -62,6 +79,7 @@ def test_without_reports_it_says_what_makes_them() -> None:
         "", "{", "[]", "{}", '{"schema": 2, "tables": {}}', '{"schema": 1, "tables": {"a": [1]}}',
         '{"schema": 1, "tables": []}', '{"schema": 1, "tables": {"a": {}}}', '{"schema": 1, "tables": {"a": ""}}',
         '{"schema": 1, "tables": {"a": [{"x": 1}]}, "versions": [1]}', '{"schema": 1, "tables": {}, "versions": null}',
+        '{"schema": 1, "tables": {}, "outcome": [1]}', '{"schema": 1, "tables": {}, "outcome": 3}',
     ],
 )  # fmt: skip
 def test_another_file_is_refused(text: str) -> None:

@@ -8,6 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from conformance.memory import peak
+from mosaic_tpu.cli._arrays import arrays_of, foreseen, foreseen_with_reference
+from mosaic_tpu.cli._kernels import chosen
+
 from .cli_kit import DOUBLE, RACE, SMALL, cli, refused, same_shape, same_text
 
 
@@ -164,6 +168,25 @@ def test_what_is_large_goes_on_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("mosaic_tpu.cli._arrays.LARGE", 1e3)
     refused(cli("simulate", "double.mlir"), "--large")
     assert cli("simulate", "double.mlir", "--large").code == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "kernel", "small", "large"),
+    [
+        (("simulate",), "ragged_paged_attention", (), ("num_pages=1024", "num_kv_heads=8", "num_q_heads=32")),
+        (("zoo", "run"), "matmul", ("m=512", "n=512", "k=512"), ("m=4096", "n=4096", "k=512")),
+    ],
+)
+def test_what_is_foreseen_is_what_it_takes_at_the_most(
+    verb: tuple[str, ...], kernel: str, small: tuple[str, ...], large: tuple[str, ...]
+) -> None:
+    """`python -m conformance.memory` does the same for all kernels and engines."""
+    foresee = foreseen if verb == ("simulate",) else foreseen_with_reference
+    found = chosen(kernel, large)
+    need = foresee(*arrays_of(found.info.kernel, found.config))
+    lines = [(*verb, kernel, *(word for change in changes for word in ("--set", change))) for changes in (small, large)]
+    base, most = (peak(line) for line in lines)
+    assert need / 4 < most - base <= need
 
 
 def test_a_run_that_takes_too_long_is_no_failed_check() -> None:

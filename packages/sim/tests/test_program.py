@@ -321,12 +321,25 @@ def test_a_good_program_is_the_twin_of_the_bad_ones() -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "%1 = chlo.square %x : tensor<2xf32> -> tensor<2xf32>",
+        "%1 = stablehlo.negate %x : tensor<2xf32>",
+        "%1 = arith.addi %n, %n : tensor<i32>",
+    ],
+)
+def test_the_ops_of_a_program_are_of_any_dialect_that_xla_knows(line: str) -> None:
+    assert len(calls_of(ONE.replace("return", f"{line} return"))) == 1
+
+
+@pytest.mark.parametrize(
     ("source", "match"),
     [
         (ONE[:-4], "MLIR cannot read"),
         (ONE.replace("%0 : tensor<2xf32>", "%9 : tensor<2xf32>"), "undeclared SSA value"),
         ("", "holds no tpu_custom_call|no 'main'"),
         ("\x00\xff" * 10, "MLIR cannot read"),
+        (ONE.replace("return", '"other.op"() : () -> () return'), "unregistered dialect"),
         (ONE.replace("tpu_custom_call", "another_call"), "holds no tpu_custom_call"),
         (ONE.replace(BODY, "%%%"), "body in the call's backend_config is no base64"),
         (ONE.replace("body\\22: ", "body\\22; "), "no JSON"),

@@ -14,8 +14,9 @@ def _matmul() -> Parts:
     from mosaic_tpu.zoo.examples.matmul import example
     from mosaic_tpu.zoo.kernels.matmul import KERNEL
     from mosaic_tpu.zoo.references.matmul import matmul as reference
+    from mosaic_tpu.zoo.tolerances.matmul import expected
 
-    return Parts(matmul, KERNEL, reference, example)
+    return Parts(matmul, KERNEL, reference, expected, example)
 
 
 def _ragged_paged_attention() -> Parts:
@@ -23,9 +24,10 @@ def _ragged_paged_attention() -> Parts:
     from mosaic_tpu.zoo.examples.ragged_paged_attention import example
     from mosaic_tpu.zoo.kernels.ragged_paged_attention import KERNEL
     from mosaic_tpu.zoo.references.ragged_paged_attention import ragged_paged_attention as reference
+    from mosaic_tpu.zoo.tolerances.ragged_paged_attention import expected
     from mosaic_tpu.zoo.validation.ragged_paged_attention import validate_ragged_paged_attention
 
-    return Parts(ragged_paged_attention, KERNEL, reference, example, validate_ragged_paged_attention)
+    return Parts(ragged_paged_attention, KERNEL, reference, expected, example, validate_ragged_paged_attention)
 
 
 def _gated_delta_net() -> Parts:
@@ -33,9 +35,10 @@ def _gated_delta_net() -> Parts:
     from mosaic_tpu.zoo.examples.gated_delta_net import example
     from mosaic_tpu.zoo.kernels.gated_delta_net import KERNEL
     from mosaic_tpu.zoo.references.gated_delta_net import gated_delta_net as reference
+    from mosaic_tpu.zoo.tolerances.gated_delta_net import expected
     from mosaic_tpu.zoo.validation.gated_delta_net import validate_gated_delta_net
 
-    return Parts(gated_delta_net, KERNEL, reference, example, validate_gated_delta_net, prepare)
+    return Parts(gated_delta_net, KERNEL, reference, expected, example, validate_gated_delta_net, prepare)
 
 
 def _llama_3_8b(tokens: int, queries: int, pages: int) -> dict[str, Any]:

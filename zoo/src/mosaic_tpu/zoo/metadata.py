@@ -5,7 +5,7 @@ The description is plain data. What needs JAX (functions, kernel, configs) is im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from mosaic_tpu.kernel import Kernel
     from mosaic_tpu.zoo.examples import Example
+    from mosaic_tpu.zoo.tolerances import Expected
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Parts:
         function: the JAX-facing function.
         kernel: the `Kernel` below it.
         reference: float64 NumPy reference with the function's arguments.
+        expected: the results, one for each output, and how far rounding may carry them: from concrete arrays.
         example: arrays and options of a call that a config serves.
         validate: host-side check of the values of concrete arrays.
         prepare: from a config and the function's arrays, by name, to the kernel's operands, where those differ.
@@ -34,6 +36,7 @@ class Parts:
     function: Callable[..., Any]
     kernel: Kernel[Any]
     reference: Callable[..., Any]
+    expected: Callable[..., Sequence[Expected]]
     example: Callable[[Any, np.random.Generator], Example]
     validate: Callable[..., None] | None = None
     prepare: Callable[..., Mapping[str, Any]] | None = None
@@ -81,6 +84,11 @@ class KernelInfo:
     def reference(self) -> Callable[..., Any]:
         """Float64 NumPy reference with the function's arguments."""
         return self._parts.reference
+
+    @property
+    def expected(self) -> Callable[..., Sequence[Expected]]:
+        """The results, one for each output, and how far rounding may carry them: from concrete arrays."""
+        return self._parts.expected
 
     @property
     def example(self) -> Callable[[Any, np.random.Generator], Example]:

@@ -7,12 +7,12 @@ import gzip
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 import zlib
 from pathlib import Path
 from typing import Any, Final, cast
 
+from mosaic_tpu.aot._files import put
 from mosaic_tpu.aot.errors import NotKeptWarning
 
 #: A folder of results goes when it has more than so many; the oldest half of them.
@@ -56,15 +56,7 @@ def save(key: str, result: dict[str, Any]) -> None:
         file = _file(key)
         file.parent.mkdir(parents=True, exist_ok=True)
         _prune(file.parent)
-        # Whole or not at all, for who reads at the same time.
-        handle, name = tempfile.mkstemp(dir=file.parent)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(gzip.compress(json.dumps(result).encode(), compresslevel=4))
-            os.replace(name, file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        put(file, gzip.compress(json.dumps(result).encode(), compresslevel=4))
     except OSError as error:
         said = "the compiler's answer is not kept"
         if error.strerror is None:  # there is no folder to be in

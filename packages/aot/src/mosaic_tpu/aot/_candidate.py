@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mosaic_tpu.aot._compile import compile as compile_source
+from mosaic_tpu.aot._compile import compile_to_rank
 from mosaic_tpu.aot._identity import program_digest
 from mosaic_tpu.aot._lint import lint
 from mosaic_tpu.aot._measure import measured
@@ -44,7 +44,7 @@ class Candidate:
             errors = lint(self.text, target=self.target.generation.name).errors
             if errors:
                 return Trial(self.config, None, f"{errors[0].rule}: {errors[0].reason}", "lint")
-            found = compile_source(self.text, self.target, operands_in_hbm=True, schedule=True, timeout=self.timeout)
+            found = compile_to_rank(self.text, self.target, self.timeout)
             return self, found.schedule.estimate
         except NoCompilerError:
             raise

@@ -5,7 +5,6 @@ name                                   if it moves
 =====================================  ===========================================================================
 ``jaxlib.mlir.ir``                     the MLIR Python bindings; any build of them with the same C API will do
 ``…_mlir_libs._tpu_ext``               ``private_has_communication``
-``_jax_mlir_ext.register_dialects``    adds the upstream dialects to a registry; JAX's own context is made with it
 ``mosaic-serde``                       the pass that writes a body in the form a custom call holds
 ``jaxlib.xla_client``                  compile options and device lists; `jax.stages` compiles only what JAX traced
 ``CompileOnlyClient.compile``          the client of ``topologies.get_topology_desc(…).devices``
@@ -25,7 +24,6 @@ from typing import Any, Final, cast
 
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _tpu_ext
-from jaxlib.mlir._mlir_libs._jax_mlir_ext import register_dialects as _register_dialects
 from jaxlib.mlir.passmanager import PassManager
 
 from mosaic_tpu.sim.ir import in_stable_form, new_context
@@ -108,23 +106,6 @@ def _serde(module: Any, serialize: str) -> None:
 
 
 # --- programs, in the worker -------------------------------------------------------------------------------------
-
-
-def parse_program(text: str) -> Any:
-    """A StableHLO module.
-
-    Raises:
-        MLIRError: it is none.
-    """
-    from jaxlib.mlir.dialects import chlo, sdy, stablehlo
-
-    registry = _ir.DialectRegistry()
-    _register_dialects(registry)
-    context = _ir.Context()
-    context.append_dialect_registry(registry)
-    for dialect in cast("tuple[Any, ...]", (stablehlo, chlo, sdy)):
-        dialect.register_dialect(context)
-    return _ir.Module.parse(text, context=context)
 
 
 def partitions_of(module: Any) -> int:

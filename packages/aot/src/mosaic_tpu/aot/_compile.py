@@ -188,6 +188,12 @@ def compile(
         find_target(target),
         _options("compile", vmem_limit_bytes, flags, schedule, timeout, cache, operands_in_hbm),
     )
+    return _helped(job).raise_for_error()
+
+
+def compile_to_rank(text: str, target: Target, timeout: float) -> Compilation:
+    """As `compile`, of a program in a search: with its schedule, and no look for a limit that no hint will name."""
+    job = _Job(Program(text), target, _options("tune", None, None, True, timeout, True, True))
     return _compiled(job).raise_for_error()
 
 
@@ -243,7 +249,7 @@ def compile_all(
     )
     programs = [(name, program_of(source)) for name, source in named]
     jobs = [_Job(program, target, options, name) for name, program in programs for target in found]
-    return run_jobs([lambda job=job: _compiled(job) for job in jobs], workers, progress, "compiled")
+    return run_jobs([lambda job=job: _helped(job) for job in jobs], workers, progress, "compiled")
 
 
 def run_jobs[T](jobs: Sequence[Callable[[], T]], workers: int | None, progress: bool | None, what: str) -> list[T]:
@@ -309,6 +315,15 @@ class _Job:
     name: str = ""
 
 
+def _helped(job: _Job) -> Compilation:
+    """With the limit that helps, where a kernel needs more VMEM: the compiler is asked again for it."""
+    found = _compiled(job)
+    if isinstance(found.error, ScopedVmemError):
+        left = job.options.timeout - (0.0 if found.cached else found.seconds)
+        found.error.hint = remedy(found.error, job.target.generation, lambda limit: _refused(job, limit, left))
+    return found
+
+
 def _compiled(job: _Job) -> Compilation:
     compiler = _compat.compiler_version()
     if compiler is None:
@@ -339,9 +354,6 @@ def _compiled(job: _Job) -> Compilation:
     if error is None and options.schedule and not dumps:
         hint = "is there room on the disk? A newer libtpu may also write other files"
         error = DiskError("the compiler left no schedule", op="compile", target=str(job.target), hint=hint)
-    if isinstance(error, ScopedVmemError):
-        left = options.timeout - (0.0 if kept else answer.seconds)
-        error.hint = remedy(error, job.target.generation, lambda limit: _refused(job, limit, left))
     named = named_dumps(job.program, dumps)
     return Compilation(
         job.name or job.program.name, job.target, compiler, answer.seconds, kept is not None, error, named
@@ -371,7 +383,7 @@ def _refused(job: _Job, limit: int, left: float) -> CompileError | None:
     if left <= 0:
         return CompileTimeoutError("no time is left", op="compile", target=str(job.target))
     options = dataclasses.replace(job.options, vmem_limit_bytes=limit, schedule=False, timeout=left)
-    return _compiled(dataclasses.replace(job, options=options)).error
+    return _helped(dataclasses.replace(job, options=options)).error
 
 
 def _restored(kept: dict[str, Any] | None) -> tuple[Answer, Mapping[str, Dumps]] | None:

@@ -71,10 +71,11 @@ def _compile(job: dict[str, Any]) -> dict[str, Any]:
     started = time.monotonic()
     try:
         from mosaic_tpu.aot import _compat
+        from mosaic_tpu.sim.ir import parse_program
 
         devices = _compat.devices_of(job["topology"], tuple(job["bounds"]))
         started = time.monotonic()
-        module = _compat.parse_program(job["program"])
+        module = parse_program(job["program"])
         if job["vmem_limit_bytes"] is not None:
             _compat.limit_vmem(module, job["vmem_limit_bytes"])
         if job["in_hbm"] is not None:

@@ -6,13 +6,12 @@ import contextlib
 import json
 import math
 import os
-import stat
 import tempfile
-import uuid
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
+from mosaic_tpu.aot._files import check, put
 from mosaic_tpu.aot.errors import OptionError
 
 try:
@@ -92,6 +91,7 @@ class Table:
             OptionError: it cannot.
         """
         try:
+            check(self._file)
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self._file.parent):
                 pass
@@ -111,7 +111,7 @@ class Table:
             kept = [e for e in entries if (e["target"], e["key"]) != (entry["target"], entry["key"])]
             self.entries = sorted([*kept, entry], key=lambda e: (json.dumps(e["key"]), e["target"]))
             content = {"schema": SCHEMA, "kernel": self.kernel, **self._more, "entries": self.entries}
-            _write(self._file, json.dumps(content, indent=1) + "\n")
+            put(self._file, (json.dumps(content, indent=1) + "\n").encode())
 
 
 @contextlib.contextmanager
@@ -127,23 +127,6 @@ def _alone_in(folder: Path) -> Generator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all, with the mode that the file has, or a new one gets."""
-    new = file.with_name(f"{uuid.uuid4().hex}.json")
-    try:
-        with new.open("x", encoding="utf-8") as out:
-            with contextlib.suppress(FileNotFoundError):
-                new.chmod(stat.S_IMODE(file.stat().st_mode))
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(new, file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            new.unlink()
-        raise
 
 
 def _reason(error: Exception) -> str:

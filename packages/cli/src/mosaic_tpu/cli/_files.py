@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
-import uuid
-from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from mosaic_tpu.cli._errors import FULL, OutputError, UsageError
-
-#: What a folder answers in which no other file may be put, or a file that is a mount of its own.
-_FIXED: Final = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV)
 
 
 def writable(name: str) -> Path:
@@ -54,34 +46,14 @@ def put(data: bytes, file: Path) -> int:
         if file.exists() and not file.is_file():
             file.write_bytes(data)
         else:
-            _replace(Path(os.path.realpath(file)), data)
+            from mosaic_tpu.aot._files import put as replace  # here: it takes a moment to import
+
+            replace(file, data)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise _unwritable(file, error) from None
     return len(data)
-
-
-def _replace(file: Path, data: bytes) -> None:
-    """Write beside it, with the mode that it has or a new one gets, and put that in its place."""
-    there = file.exists()
-    if there and not os.access(file, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    new = file.with_name(f".{uuid.uuid4().hex}")
-    try:
-        with new.open("xb") as out:
-            if there:
-                new.chmod(stat.S_IMODE(file.stat().st_mode))
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(new, file)
-    except BaseException as error:
-        with suppress(OSError):
-            new.unlink()
-        if not (there and isinstance(error, OSError) and error.errno in _FIXED):
-            raise
-        file.write_bytes(data)
 
 
 def _unwritable(file: Path, error: OSError) -> Exception:

@@ -6,6 +6,7 @@ name                             if it moves
 ``jaxlib.mlir.ir``               the MLIR Python bindings; any build of them with the same C API will do
 ``…_mlir_libs._tpu_ext``         ``register_dialect`` of the tpu dialect
 ``_jax_mlir_ext.register_…``     adds the upstream dialects to a registry; JAX's own context is made with it
+``jaxlib.mlir.dialects``         ``register_dialect`` of stablehlo, chlo and sdy
 ``stablehlo.deserialize_…``      reads a portable artifact, which `jax.export` embeds; its text can be read otherwise
 ===============================  ==========================================================================
 """
@@ -52,6 +53,17 @@ def program_context() -> ir.Context:
     for dialect in (stablehlo, chlo, sdy):
         cast("Any", dialect).register_dialect(context)
     return context
+
+
+def parse_program(text: str) -> Any:
+    """A StableHLO module, verified.
+
+    Raises:
+        MLIRError: it is none, or has an op that no dialect knows.
+    """
+    context = program_context()
+    context.allow_unregistered_dialects = False  # a kernel may have them; XLA knows none in a program
+    return open_ir.Module.parse(text, context=context)
 
 
 def is_portable(data: bytes) -> bool:

@@ -21,8 +21,8 @@ import ml_dtypes
 import numpy as np
 
 from mosaic_tpu.sim import _stablehlo, _types
+from mosaic_tpu.sim._compat import open_ir, parse_program
 from mosaic_tpu.sim._read import LoweredText, contents, digest, first_elsewhere, has_high_escapes, program_text
-from mosaic_tpu.sim._stablehlo import open_ir
 from mosaic_tpu.sim.errors import InputError, ModuleFormatError, UnsupportedOpError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -158,8 +158,8 @@ def _read(text: str) -> Any:
     if has_high_escapes(text) and not isinstance(text, LoweredText):
         first_elsewhere(text.encode())
     try:
-        module = _stablehlo.parse(text)
-    except _stablehlo.MLIRError as error:
+        module = parse_program(text)
+    except open_ir.MLIRError as error:
         raise ModuleFormatError(f"MLIR cannot read the program: {_first_line(error)}", hint=_HINT) from None
     main = _main(module)
     if not any(True for _ in _kernels(module)):

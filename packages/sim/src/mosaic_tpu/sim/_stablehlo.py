@@ -3,9 +3,7 @@
 ================================  ===================================================================================
 name                              if it moves
 ================================  ===================================================================================
-``_jax_mlir_ext.register_…``      adds the upstream dialects to a registry; JAX's own context is made with it
 ``_jax_mlir_ext.inlined_…``       copies a callee's ops to the insertion point; else: clone them one by one
-``jaxlib.mlir.dialects``          ``register_dialect`` of stablehlo, chlo and sdy
 ``Client.compile_and_load``       what `jax.jit` compiles with; else: a primitive that lowers to the module's ops
 ================================  ===================================================================================
 
@@ -19,36 +17,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
-from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-from jaxlib.mlir.dialects import chlo, sdy, stablehlo
-from jaxlib.mlir.passmanager import PassManager
 
+from mosaic_tpu.sim._compat import PassManager, open_ir
 from mosaic_tpu.sim.errors import MissingJaxError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-open_ir: Final = cast("Any", ir)
 _ext: Final[Any] = _jax_mlir_ext
-_dialects: Final[tuple[Any, ...]] = (stablehlo, chlo, sdy)
-
-#: What MLIR raises for a text it cannot read or a module that does not verify.
-MLIRError: Final = cast("type[Exception]", ir.MLIRError)
-
-
-def parse(text: str) -> Any:
-    """A StableHLO module, verified.
-
-    Raises:
-        MLIRError: it is none.
-    """
-    registry = open_ir.DialectRegistry()
-    _ext.register_dialects(registry)
-    context = open_ir.Context()
-    context.append_dialect_registry(registry)
-    for dialect in _dialects:
-        dialect.register_dialect(context)
-    return open_ir.Module.parse(text, context=context)
 
 
 def inline(call: Any, callee: Any) -> None:

@@ -12,6 +12,7 @@
 
 from mosaic_tpu.sim._compat import in_stable_form as in_stable_form
 from mosaic_tpu.sim._compat import new_context as new_context
+from mosaic_tpu.sim._compat import parse_program as parse_program
 from mosaic_tpu.sim._effects import base_of as base_of
 from mosaic_tpu.sim._layout import Argument as Argument
 from mosaic_tpu.sim._layout import Layout as Layout
@@ -56,6 +57,7 @@ __all__ = [
     "layout",
     "module_of",
     "new_context",
+    "parse_program",
     "program_text",
     "read",
 ]

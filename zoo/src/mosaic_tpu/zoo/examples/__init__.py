@@ -1,5 +1,5 @@
 """Arrays to try a kernel with, at the shapes of a config: what the command line simulates."""
 
-from mosaic_tpu.zoo.examples._example import Example
+from mosaic_tpu.zoo.examples._example import Example, drawn
 
-__all__ = ["Example"]
+__all__ = ["Example", "drawn"]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mosaic_tpu.builder import DType, f16, f32
+from mosaic_tpu.builder import DType
 
 type Array = NDArray[Any]
 
 
-#: Unit roundoff of bf16, to which the MXU rounds what it multiplies.
-BF16: Final = 2.0**-8
+#: Numbers that are drawn at once: before they are of their type, they take eight bytes each.
+_AT_ONCE: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,10 @@ class Example:
     Attributes:
         arrays: positional arguments by name, in order.
         options: keyword arguments with which the function plans exactly that config.
-        defined: of each output, the part that means something; all of it where there is no entry.
-        roundoff: how far roundings to bf16 on the way may carry a result, as a share of its largest element; those of
-            f32, and of a result when it is stored, are not among them.
     """
 
     arrays: dict[str, Array]
     options: dict[str, Any]
-    defined: tuple[Any, ...] = field(default=())
-    roundoff: float = 0.0
 
     def options_of(self, reference: Callable[..., Any]) -> dict[str, Any]:
         """The options that a reference takes: those of the mathematics, and no block sizes."""
@@ -46,13 +41,18 @@ def numbers(rng: np.random.Generator, shape: Sequence[int], dtype: DType, scale:
     """Floats of this deviation, or small integers of either sign where the type has one."""
     assert dtype.numpy is not None
     if dtype.is_float:
-        return (scale * rng.standard_normal(shape, np.float32)).astype(dtype.numpy)
-    return rng.integers(0 if dtype.is_unsigned else -7, 8, shape).astype(dtype.numpy)
+        return drawn(shape, dtype.numpy, lambda count: scale * rng.standard_normal(count, np.float32))
+    return drawn(shape, dtype.numpy, lambda count: rng.integers(0 if dtype.is_unsigned else -7, 8, count))
 
 
-def is_rounded(dtype: DType) -> bool:
-    """Whether bf16 has fewer digits than the type: integers of an example are small enough for both."""
-    return dtype in (f32, f16)
+def drawn(shape: Sequence[int], kind: Any, draw: Callable[[int], Array]) -> Array:
+    """An array of what is drawn, a part at a time."""
+    made = np.empty(shape, kind)
+    flat = made.reshape(-1)
+    for start in range(0, flat.size, _AT_ONCE):
+        part = flat[start : start + _AT_ONCE]
+        part[:] = draw(part.size)
+    return made
 
 
-__all__ = ["BF16", "Array", "Example", "is_rounded", "numbers"]
+__all__ = ["Array", "Example", "drawn", "numbers"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mosaic_tpu.zoo.examples._example import BF16, Example, is_rounded, numbers
+from mosaic_tpu.zoo.examples._example import Example, numbers
 from mosaic_tpu.zoo.kernels.ragged_paged_attention import RaggedPagedAttentionConfig
 
 
@@ -21,12 +21,10 @@ def example(cfg: RaggedPagedAttentionConfig, rng: np.random.Generator) -> Exampl
         cu_q_lens[seq + 1 :] = cu_q_lens[seq] + count
         page_indices[seq, :most] = pages[seq * most : (seq + 1) * most]
     rows = (cfg.num_pages, cfg.page_size, 2 * cfg.num_kv_heads, cfg.head_dim)
-    q = numbers(rng, (cfg.num_tokens, cfg.num_q_heads, cfg.head_dim), cfg.q_dtype)
-    cache = numbers(rng, rows, cfg.kv_dtype)
     return Example(
         arrays={
-            "q": q,
-            "kv_pages": cache,
+            "q": numbers(rng, (cfg.num_tokens, cfg.num_q_heads, cfg.head_dim), cfg.q_dtype),
+            "kv_pages": numbers(rng, rows, cfg.kv_dtype),
             "kv_lens": kv_lens,
             "page_indices": page_indices,
             "cu_q_lens": cu_q_lens,
@@ -43,22 +41,7 @@ def example(cfg: RaggedPagedAttentionConfig, rng: np.random.Generator) -> Exampl
             "num_queries_per_block": cfg.num_queries_per_block,
             "vmem_limit_bytes": cfg.vmem_limit_bytes,
         },
-        defined=(np.s_[: sum(queries)],),
-        roundoff=_roundoff(cfg, float(np.std(cache.astype(np.float64)))),
     )
-
-
-def _roundoff(cfg: RaggedPagedAttentionConfig, deviation: float) -> float:
-    """Of softmax weights and V each 2⁻⁸ at most. A logit's change, of which a weight has as much, is larger.
-
-    It has `head_dim` products of q, whose deviation is 1, and K, each of which changes by 2⁻⁸ for an operand that is
-    rounded. Those are independent, so that their sum is within 6 times the root of their squares.
-    """
-    rounds_q = is_rounded(cfg.q_dtype)
-    rounds_k = is_rounded(cfg.kv_dtype) or cfg.k_scale is not None
-    rounds_v = is_rounded(cfg.kv_dtype) or cfg.v_scale is not None
-    logit = abs(cfg.sm_scale * (cfg.k_scale or 1.0)) * deviation * (cfg.head_dim * (rounds_q + rounds_k)) ** 0.5
-    return BF16 * (1 + rounds_v + 6 * logit)
 
 
 def _pages_each(cfg: RaggedPagedAttentionConfig, seqs: int) -> int:

@@ -41,7 +41,7 @@ def ragged_paged_attention(
     >>> ragged_paged_attention(np.zeros((2, 1, 1)), page, [2], [[0]], [0, 2], [1]).ravel().tolist()
     [3.0, 4.0]
     """
-    queries, pages = np.asarray(q).astype(np.float64), np.asarray(kv_pages).astype(np.float64)
+    queries, pages = np.asarray(q).astype(np.float64), np.asarray(kv_pages)
     lengths, table = np.asarray(kv_lens, np.int64), np.asarray(page_indices, np.int64)
     bounds = np.asarray(cu_q_lens, np.int64)
     page_size, combined_heads, head_dim = pages.shape[1:]
@@ -51,7 +51,7 @@ def ragged_paged_attention(
     for s in range(int(np.asarray(num_seqs).item())):
         kv_len = int(lengths[s])
         used = table[s, : -(-kv_len // page_size)]
-        rows = pages[used].reshape(-1, combined_heads, head_dim)[:kv_len]
+        rows = pages[used].reshape(-1, combined_heads, head_dim)[:kv_len].astype(np.float64)
         keys = np.repeat(rows[:, 0::2] * (1.0 if k_scale is None else k_scale), group, axis=1)
         values = np.repeat(rows[:, 1::2] * (1.0 if v_scale is None else v_scale), group, axis=1)
         tokens = slice(int(bounds[s]), int(bounds[s + 1]))

@@ -16,8 +16,6 @@ CONFORMANCE: Final = "mosaic-tpu/conformance/1"
 TABLE: Final = "mosaic-tpu/conformance-table/1"
 FOLDER: Final = ".conformance"
 _MADE: Final = "`nox -s conformance` in a clone of the repository makes them"
-#: Columns of a report's rows that say how a case went.
-_OUTCOMES: Final = ("level", "verdict", "found", "result")
 
 
 def conformance(
@@ -59,8 +57,10 @@ def _read(file: Path) -> tuple[Path, dict[str, Any]]:
     try:
         report = from_json(file.read_bytes().decode())
         tables, versions = report["tables"], report.get("versions", {})
-        lists = isinstance(versions, dict) and all(isinstance(rows, list) for rows in tables.values())
-        if report["schema"] != 1 or not lists or not all(isinstance(r, dict) for rows in tables.values() for r in rows):
+        named = isinstance(versions, dict) and isinstance(report.get("outcome"), str | None)
+        listed = all(isinstance(rows, list) for rows in tables.values())
+        shaped = named and listed and all(isinstance(r, dict) for rows in tables.values() for r in rows)
+        if report["schema"] != 1 or not shaped:
             raise ValueError("it has another schema")
     except OSError as error:
         raise unreadable(file, error, _MADE) from None
@@ -75,15 +75,16 @@ def _summary(file: Path, report: dict[str, Any]) -> dict[str, Any]:
         "date": report.get("date"),
         "versions": report.get("versions", {}),
         "tables": [
-            {"name": name, "rows": len(found), "outcomes": _outcomes(found)} for name, found in report["tables"].items()
+            {"name": name, "rows": len(found), "outcomes": _outcomes(found, report.get("outcome"))}
+            for name, found in report["tables"].items()
         ],
     }
 
 
-def _outcomes(rows: list[dict[str, Any]]) -> dict[str, int]:
-    """How many rows went which way; nothing where a table does not say it."""
-    column = next((name for name in _OUTCOMES if rows and name in rows[0]), None)
-    return {} if column is None else dict(Counter(str(row.get(column)) for row in rows).most_common())
+def _outcomes(rows: list[dict[str, Any]], column: str | None) -> dict[str, int]:
+    """How many rows went which way, by the column that the report names; nothing where a table does not say it."""
+    said = [str(row[column]) for row in rows if column in row]
+    return dict(Counter(said).most_common()) if len(said) == len(rows) else {}
 
 
 def _print(out: Any, reports: list[dict[str, Any]]) -> None:

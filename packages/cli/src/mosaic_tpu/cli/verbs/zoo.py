@@ -150,15 +150,16 @@ def run(
 ) -> int:
     """Run a kernel in the simulator, and compare with its float64 reference.
 
-    Inputs are generated: see mosaic_tpu.zoo.examples.
+    Inputs are generated: see mosaic_tpu.zoo.examples. How far rounding may carry each element of a result is derived in
+    mosaic_tpu.zoo.tolerances.
 
     Exit code 1 if a result is off or the simulator finds a hazard.
     """
     found = chosen(name, settings)
-    from mosaic_tpu.cli._arrays import WITH_REFERENCE, kernel_bytes, room_for
+    from mosaic_tpu.cli._arrays import arrays_of, foreseen_with_reference, room_for
 
     config = found.config
-    room_for(kernel_bytes(found.info.kernel, config), WITH_REFERENCE, large)
+    room_for(foreseen_with_reference(*arrays_of(found.info.kernel, config)), large)
     with working(f"{found.name} in the simulator"):
         done = run_example(found.info, config, engine, seed)
     data = {"kernel": found.info.name, "preset": found.preset, "config": plain_config(config), **done.as_dict()}
@@ -172,7 +173,8 @@ def _print_run(out: Any, found: Chosen, done: Run) -> None:
         for r in done.results
     ]
     columns = ["output", "array", "error", "tolerance", "with the reference"]
-    out.print(f"{found.name}, seed {done.report.seed}: errors as shares of the largest element\n")
+    what = "errors nearest to their tolerance, as shares of the largest element"
+    out.print(f"{found.name}, seed {done.report.seed}: {what}\n")
     out.print(table(columns, rows, right=["error", "tolerance"]))
     out.print()
     report(out, str(done.report))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from conformance.numerics.case import Expected, Float64
-from conformance.numerics.tolerances import BF16, F32, LAMBDA, spread, stored, unit_roundoff
+from mosaic_tpu.zoo.tolerances._expected import Expected, Float64
+from mosaic_tpu.zoo.tolerances.rounding import BF16, F32, LAMBDA, spread, stored, unit_roundoff
+
+#: Of bf16, of either sign: what weights are rounded to.
+_SMALLEST: Final = 2.0**-133
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,7 @@ class Options:
     Attributes:
         scale: factor of the logits.
         soft_cap: bound c of ``c · tanh(x / c)``.
+        mask: added to the logits of hidden keys.
         rounds_q: whether q is rounded to bf16, because it was not bf16 before; `rounds_k` and `rounds_v` likewise.
         out_dtype: of the output.
         running: keys a block, where the output is kept in `out_dtype` from block to block; 0 where it is kept in f32.
@@ -25,6 +30,7 @@ class Options:
 
     scale: float = 1.0
     soft_cap: float | None = None
+    mask: float = -np.inf
     rounds_q: bool = False
     rounds_k: bool = False
     rounds_v: bool = False
@@ -33,9 +39,9 @@ class Options:
 
 
 def attention(
-    q: Float64, k: Float64, v: Float64, hidden: Float64, options: Options, bias: Float64 | float = 0.0
+    q: Float64, k: Float64, v: Float64, hidden: NDArray[np.bool_], options: Options, bias: Float64 | float = 0.0
 ) -> Expected:
-    """``softmax(cap(scale (q kᵀ + bias))) v`` over keys that are not hidden, for ``q [T, D]`` and ``k, v [J, D]``.
+    """``softmax(cap(scale (q kᵀ + bias)) + mask) v``, the mask for hidden keys, with ``q [T, D]`` and ``k, v [J, D]``.
 
     The tolerance. With p the weights and o the output, oₑ = Σⱼ pⱼ vⱼₑ. To first order, in each query,
 
@@ -45,6 +51,7 @@ def attention(
       together: the changes are summed over j before they are squared;
     - f32 adds little: each logit has D products and a few ops, each weight an exponential, sums run over J keys and are
       rescaled for every block of keys; 2⁻²⁴ relative each, taken as λ √(D + J) + 16 + 4 max|x| of them;
+    - a weight below the smallest normal number is rounded to a multiple of bf16's smallest one, 2⁻¹³³;
     - at last, the output is rounded to its type. Where it is stored between blocks, the output of the keys so far is
       rounded each time, and weighs as much as those keys in the end.
     """
@@ -54,7 +61,7 @@ def attention(
     if options.soft_cap is not None:
         bounded = np.tanh(logits / options.soft_cap)
         logits, slope = options.soft_cap * bounded, 1 - bounded**2
-    logits = np.where(hidden, -np.inf, logits)
+    logits = np.where(hidden, logits + options.mask, logits)
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     p = weights / weights.sum(axis=1, keepdims=True)
     o = p @ v
@@ -69,9 +76,10 @@ def attention(
     if options.rounds_q:
         of_logits += BF16**2 * np.stack([_of_query(*row, k, v) for row in zip(q, pull, o, strict=True)])
     few = roundings * BF16 * (p @ np.abs(v)) + spread(of_logits)  # less than the spread where few keys have weight
-    seen = np.where(hidden, 0.0, np.abs(logits)).max(axis=1, keepdims=True)
+    seen = np.where(hidden & (p == 0), 0.0, np.abs(logits)).max(axis=1, keepdims=True)
     in_f32 = LAMBDA * np.sqrt(q.shape[1] + k.shape[0]) + 16 + 4 * seen
     tolerance = np.minimum(spread(of_weights + of_logits), few) + F32 * in_f32 * (p @ np.abs(v) + np.abs(o))
+    tolerance = tolerance + _SMALLEST / 2 * ((p > 0) @ np.abs(v))
     if options.running:
         tolerance = tolerance + unit_roundoff(options.out_dtype) * _running(p, v, options.running)
     return Expected(o, stored(o, tolerance, options.out_dtype))

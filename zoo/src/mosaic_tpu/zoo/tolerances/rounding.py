@@ -9,13 +9,14 @@ each term the largest change that one rounding makes in the result, to first ord
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
 
-from conformance.numerics.case import Float64
+from mosaic_tpu.zoo.tolerances._expected import Float64
 
+_finfo: Final = cast("Any", ml_dtypes.finfo)
 #: Deviations allowed, see above.
 LAMBDA: Final = 6.0
 #: Unit roundoff of what the matrix unit takes, and of what it adds up in.
@@ -26,7 +27,7 @@ F32: Final = 2.0**-24
 def unit_roundoff(dtype: Any) -> float:
     """The largest relative change that rounding to this type makes; 0 for integers, which are exact here."""
     kind = np.dtype(dtype)
-    return 0.0 if np.issubdtype(kind, np.integer) or "int" in kind.name else float(ml_dtypes.finfo(kind).eps) / 2
+    return 0.0 if np.issubdtype(kind, np.integer) or "int" in kind.name else float(_finfo(kind).eps) / 2
 
 
 def fits_bf16(dtype: Any) -> bool:
@@ -36,29 +37,19 @@ def fits_bf16(dtype: Any) -> bool:
 
 def spread(squares: Float64) -> Float64:
     """The bound for independent errors, from the sum of their squares."""
-    return LAMBDA * np.sqrt(squares)
+    made = np.sqrt(squares)
+    made *= LAMBDA
+    return made
 
 
 def stored(value: Float64, tolerance: Float64 | float, dtype: Any) -> Float64:
     """The tolerance of a value after it is rounded to the type it is stored in; numbers below it become subnormal."""
     if not (roundoff := unit_roundoff(dtype)):
         return np.broadcast_to(np.asarray(tolerance, np.float64), value.shape)
-    smallest = float(ml_dtypes.finfo(np.dtype(dtype)).smallest_subnormal)
-    return tolerance + roundoff * (np.abs(value) + tolerance) + smallest / 2
-
-
-def of_matmul(x: Float64, y: Float64, x_dtype: Any, y_dtype: Any) -> Float64:
-    """The bound of ``x @ y`` on the matrix unit, before it is stored.
-
-    Each operand that bf16 cannot hold is rounded to it: a product xᵢyᵢ changes by 2⁻⁸ |xᵢyᵢ| for each. Products of bf16
-    numbers are exact in f32, where K of them are added, whatever the order: a partial sum of k products of random
-    signs is about √(k/K Σ(xᵢyᵢ)²) large and each addition rounds it by 2⁻²⁴, together K/2 · 2⁻⁴⁸ Σ(xᵢyᵢ)² in squares.
-    Sums of integers are exact.
-    """
-    if unit_roundoff(x_dtype) == unit_roundoff(y_dtype) == 0.0:
-        return np.zeros((x.shape[0], y.shape[1]))
-    rounded = (not fits_bf16(x_dtype)) + (not fits_bf16(y_dtype))
-    if np.dtype(x_dtype) == np.dtype(y_dtype) == np.float16:
-        rounded = 0  # the matrix unit multiplies f16 as it is
-    squares = (x * x) @ (y * y)
-    return spread((rounded * BF16**2 + x.shape[1] / 2 * F32**2) * squares)
+    smallest = float(_finfo(np.dtype(dtype)).smallest_subnormal)
+    made = np.abs(value)  # in place: a result may be large
+    made += tolerance
+    made *= roundoff
+    made += tolerance
+    made += smallest / 2
+    return made
