@@ -89,7 +89,7 @@ def main() -> int:
             for engine in ENGINES:
                 base, *peaks = (peak([*line, "--engine", engine, "--large"]) for line, _ in found)
                 for (line, need), most in zip(found[1:], peaks, strict=True):
-                    config = " ".join(word for word in line[2:] if "=" in word)
+                    config = " ".join(word for word in line if "=" in word) or f"{Path(line[-1]).stem} rows"
                     rows.append({"command": name, "engine": engine, "config": config,
                                  "MB": round((most - base) / 1e6), "foreseen": round(need / 1e6),
                                  "share": f"{(most - base) / need:.0%}", "beyond": most - base > need})  # fmt: skip

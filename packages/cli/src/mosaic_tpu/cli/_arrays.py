@@ -21,7 +21,7 @@ from mosaic_tpu.zoo.examples import drawn
 #: Bytes that are taken without being asked for.
 LARGE: Final = 4e9
 #: How often a simulation holds its arrays: as they are given, as the kernel has them, what XLA makes of them, and which
-#: elements were written. By `nox -s measure -- memory` at most 3.6 for every kernel of the zoo on both engines, and
+#: elements were written. By `nox -s measure -- memory` at most 3.9 for every kernel of the zoo on both engines, and
 #: 2.5 for a module that has its arrays in VMEM as a whole; one that holds many values as large as those takes more.
 SIMULATED: Final = 4.0
 #: How often a reference holds each element of an output in float64: its value, how far off it may be, and what that is
