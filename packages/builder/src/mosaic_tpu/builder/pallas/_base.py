@@ -35,8 +35,8 @@ _NOT_I32 = frozenset({dt.u32, dt.i64, dt.index, dt.i1, dt.i4, dt.i8, dt.u8, dt.i
 class Scope(AbstractContextManager[None]):
     """A with block, which may also be written as Pallas does: as the decorator of a function that is run at once."""
 
-    def __init__(self, op: str, manager: AbstractContextManager[None]) -> None:
-        self._op, self._manager = op, manager
+    def __init__(self, op: str, manager: AbstractContextManager[None], *, runs: bool = True) -> None:
+        self._op, self._manager, self._runs = op, manager, runs
 
     def __enter__(self) -> None:
         self._manager.__enter__()
@@ -46,8 +46,9 @@ class Scope(AbstractContextManager[None]):
 
     def __call__(self, body: Callable[[], object]) -> None:
         """Run the function in the block."""
-        with self:
-            called(self._op, body)
+        if self._runs:
+            with self:
+                called(self._op, body)
 
 
 class _OneLine:

@@ -79,12 +79,12 @@ class Built:
 
     def copy(self, b: Builder) -> Built:
         """The same body once more."""
-        end = _end(b, self.block, "scf.yield", self.yields)
+        ending = end(b, self.block, "scf.yield", self.yields)
         owner = self.owner.clone(ip=False)
         block = owner.regions[0].blocks[0]
         again = list(block.operations)[-1]
         yields = [Value(v, y._info, y._scope) for v, y in zip(again.operands, self.yields, strict=True)]
-        end.erase()
+        ending.erase()
         again.erase()
         return Built(owner, block, yields)
 
@@ -121,9 +121,16 @@ class Built:
 
 @contextmanager
 def aside(
-    b: Builder, infos: Sequence[TypeInfo], *, drops: bool = True
+    b: Builder, infos: Sequence[TypeInfo], *, drops: bool = True, branch: Branch | None = None
 ) -> Generator[tuple[IrOperation, IrBlock, list[Value]]]:
-    """Emit into a block of its own, with arguments of these types, that is nowhere in the module."""
+    """Emit into a block of its own, with arguments of these types, that is nowhere in the module.
+
+    Args:
+        b: whose ops these are.
+        infos: of the arguments.
+        drops: whether JAX drops what nobody reads in it.
+        branch: that of which it is a side; of a loop's body it makes one.
+    """
     with b.types.context, b.types.unknown:
         kind = ir.FunctionType.get([i.ir for i in infos], [])
         attributes = {"function_type": ir.TypeAttr.get(kind), "sym_name": b.types.string("aside")}
@@ -132,7 +139,7 @@ def aside(
     block = owner.regions[0].blocks.append(*(i.ir for i in infos), arg_locs=[location] * len(infos))
     outer, outer_ip = b._scope, b._ip
     scope = Scope(b, block, outer)
-    scope.branch = Branch(outer, drops=drops)
+    scope.branch = Branch(outer, drops=drops) if branch is None else branch
     b._scope, b._ip = scope, scope.ip
     try:
         yield owner, block, [Value(a, i, scope) for a, i in zip(block.arguments, infos, strict=True)]
@@ -230,15 +237,16 @@ def place(
     operands = [low._ir, high._ir, step._ir, *(v._ir for v in kept)]
     created = b._emit_many("scf.for", infos, operands, attributes, 1)
     block = built.block
-    _end(b, block, "scf.yield", [y for y, u in zip(built.yields, unchanged, strict=True) if u is None], created)
+    end(b, block, "scf.yield", [y for y, u in zip(built.yields, unchanged, strict=True) if u is None], created)
     _bind(block, 1, unchanged)
     block.append_to(created.regions[0])
     return _results(b, created, unchanged, infos)
 
 
-def _end(
+def end(
     b: Builder, block: IrBlock, name: str, values: Sequence[Value], like: IrOperation | None = None
 ) -> IrOperation:
+    """End a block with an op that takes these values."""
     with b.types.context, b.types.unknown:
         location = b.types.unknown if like is None else like.location
         used = [v._ir for v in values]
@@ -272,13 +280,13 @@ def _inlined(b: Builder, built: Built, index: Value, split: Split) -> list[Value
     """Emit the body behind the constant of its index; what it carries on."""
     unchanged, carried = split
     inputs = [index, *(c if u is None else u.inside for u, c in zip(unchanged, carried, strict=True))]
-    end = _end(b, built.block, "scf.yield", built.yields)
+    ending = end(b, built.block, "scf.yield", built.yields)
     _bind(built.block, 0, [None if value is None else Kept(value, value) for value in inputs])
     results = [
         Value(v, y._info, b._scope) if u is None else None
-        for v, y, u in zip(end.operands, built.yields, unchanged, strict=True)
+        for v, y, u in zip(ending.operands, built.yields, unchanged, strict=True)
     ]
-    end.erase()
+    ending.erase()
     anchor = index.ir.owner
     for operation in list(built.block.operations):
         operation.operation.move_after(anchor)
@@ -368,7 +376,7 @@ def while_loop(
     with b.types.context, b.types.unknown:
         used = [go_on._ir, *test.arguments]
         open_ir.Operation.create("scf.condition", operands=used, loc=created.location, ip=ir.InsertionPoint(test))
-    _end(b, block, "scf.yield", [y for y, u in zip(yields, unchanged, strict=True) if u is None], created)
+    end(b, block, "scf.yield", [y for y, u in zip(yields, unchanged, strict=True) if u is None], created)
     _bind(block, 0, unchanged)
     test.append_to(created.regions[0])
     block.append_to(created.regions[1])
