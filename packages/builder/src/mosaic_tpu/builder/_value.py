@@ -356,9 +356,19 @@ class Value:
         """A numeric cast that keeps the shape, by the Zig DSL's table; nothing is emitted when the type is the same."""
         return self._b.cast(self, dtype)
 
-    def bitcast(self, dtype: DType) -> Value:
-        """``tpu.bitcast`` to another element type of the same width."""
-        return self._b.bitcast_to(self, dtype)
+    def bitcast(self, dtype: DType) -> Any:
+        """Of a vector ``tpu.bitcast`` to another element type of the same width; of a ref a view, as in Pallas."""
+        return RefView(self).bitcast(dtype) if self._info.is_ref else self._b.bitcast_to(self, dtype)
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> RefView:
+        """Of a ref: a view of the same elements with another shape, as in Pallas; one size may be -1.
+
+        Raises:
+            UnknownNameError: of a scalar or vector, which `Pallas.reshape` takes.
+        """
+        if not self._info.is_ref:
+            refuse_name(self, None, "reshape")
+        return RefView(self).reshape(*shape)
 
     def abs(self) -> Value:
         """``math.absf`` or ``math.absi``."""

@@ -474,16 +474,25 @@ class ControlIdioms(Idioms):
     @idiom(
         "pl.run_scoped(body, …)", "tpu.region", "memref.alloca", "tpu.sem_alloc", group="control", traits=("region",)
     )
-    def run_scoped(self) -> Scope:
+    def run_scoped(self, *given: object) -> Scope:
         """`pl.run_scoped` as a with block: allocate inside with ``b.alloca`` and ``b.sem_alloc``.
 
         As Pallas's it may also be the decorator of a function, here one without arguments.
+
+        Args:
+            given: nothing; refused with what to write.
+
+        Raises:
+            ArityError: it was given a function, or what to allocate.
 
         Example:
             >>> with b.pallas.run_scoped():
             ...     scratch = b.alloca((8, 128), f32)
             ...     scratch[...] = a.x[...]
         """
+        if given:
+            hint = 'with b.pallas.run_scoped(): tile = b.alloca((8, 128), f32); arrived = b.sem_alloc("dma"); …'
+            self._b.fail(ArityError, "the scope is a with block, and allocates inside", op="run_scoped", hint=hint)
         return Scope("run_scoped", self._scope())
 
     @contextmanager

@@ -182,7 +182,7 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.index(a.x[...], (2, slice(0, 64))).shape, a.x[...][:, None].shape
             ((64,), (8, 1, 128))
         """
-        self._b._use_vector(x, "index")
+        self._value(x, "index")
         entries: tuple[object, ...] = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
         found = parse_index(tuple(e for e in entries if e is not None), x.shape)
         starts = [e.start if isinstance(e, Slice) else e for e in found.entries]
