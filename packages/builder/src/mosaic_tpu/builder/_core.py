@@ -243,17 +243,7 @@ class Core:
         hint: str | None = None,
     ) -> NoReturn:
         """Raise ``error`` with the operands' types; it finds the kernel's line itself."""
-        shown = [
-            str(o._info)
-            if isinstance(o, Value)
-            else f"view {o.shape} of {o.ref._info}"
-            if isinstance(o, RefView)
-            else str(o)
-            if isinstance(o, TypeInfo)
-            else repr(o)
-            for o in operands
-        ]
-        raise error(summary, op=op, operands=shown, hint=hint)
+        raise error(summary, op=op, operands=[_described(o) for o in operands], hint=hint)
 
     # --- operands ------------------------------------------------------------------------------------------------
 
@@ -547,6 +537,12 @@ class Core:
         self._needs_verifier = True
         with self.types.context:
             return cls(*arguments, **attributes, loc=self._loc(), ip=self._ip).operation
+
+
+def _described(operand: object) -> str:
+    if isinstance(operand, RefView):
+        return f"view {operand.shape} of {operand.ref._info}"
+    return str(operand._info if isinstance(operand, Value) else operand if isinstance(operand, TypeInfo) else repr(operand))
 
 
 def _versions(name: str) -> str:

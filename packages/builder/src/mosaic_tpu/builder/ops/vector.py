@@ -301,7 +301,7 @@ class VectorOps(Core):
         combining = self._member(CombiningKind, kind, name)
         used = self._use_vector(source, name)
         dims = self._ints(axes, name, "axes")
-        if len(set(dims)) != len(dims) or any(not 0 <= d < source.rank for d in dims):
+        if not dims or len(set(dims)) != len(dims) or any(not 0 <= d < source.rank for d in dims):
             self.fail(
                 ArityError,
                 f"axes {dims} of a vector of rank {source.rank}",

@@ -17,7 +17,7 @@ from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.errors import YieldTypeError
 from mosaic_tpu.builder.ops.regions import Region
-from mosaic_tpu.builder.pallas._loops import Built, aside, end
+from mosaic_tpu.builder.pallas._loops import Built, aside, building, end
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
@@ -36,25 +36,23 @@ def build(
         YieldTypeError: they return values of several types.
     """
     made: list[Built] = []
-    b._incomplete += 1  # until they are built; an exception leaves it so
-    for side in sides:
-        with aside(b, [], branch=branch) as (owner, block, _):
-            yields = list(side())
-            b._use_all(yields, "scf.yield")
-        found = [y._info for y in yields]
-        if results is None:
-            results = found
-        if [i.ir for i in found] != [i.ir for i in results]:
-            whose = "the first branch returns" if made else "the results are"
-            b.fail(
-                YieldTypeError,
-                f"{whose} ({', '.join(map(str, results))}), this one others",
-                op=op,
-                operands=yields,
-                hint="return as many values from each branch, of the same types",
-            )
-        made.append(Built(owner, block, yields))
-    b._incomplete -= 1
+    with building(b) as owners:
+        for side in sides:
+            with aside(b, owners, [], branch=branch) as (owner, block, _):
+                yields = list(side())
+                b._use_all(yields, "scf.yield")
+            found = [y._info for y in yields]
+            wanted = results if results is not None else [y._info for y in made[0].yields] if made else found
+            if [i.ir for i in found] != [i.ir for i in wanted]:
+                what = "the first branch returns" if results is None else "the results are"
+                b.fail(
+                    YieldTypeError,
+                    f"{what} ({', '.join(map(str, wanted))}), this branch returns others",
+                    op=op,
+                    operands=yields,
+                    hint="return as many values from each branch, of the same types",
+                )
+            made.append(Built(owner, block, yields))
     return made
 
 

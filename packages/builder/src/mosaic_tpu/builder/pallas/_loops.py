@@ -120,13 +120,36 @@ class Built:
 
 
 @contextmanager
+def building(b: Builder) -> Generator[list[IrOperation]]:
+    """Around the building of blocks that are nowhere in the module yet; what holds them is put on the list.
+
+    After an exception the module is incomplete. The blocks are then in it, since they use values that live as long.
+    """
+    owners: list[IrOperation] = []
+    b._incomplete += 1
+    try:
+        yield owners
+    except BaseException:
+        for owner in owners:
+            b.module.body.append(owner)
+        raise
+    b._incomplete -= 1
+
+
+@contextmanager
 def aside(
-    b: Builder, infos: Sequence[TypeInfo], *, drops: bool = True, branch: Branch | None = None
+    b: Builder,
+    owners: list[IrOperation],
+    infos: Sequence[TypeInfo],
+    *,
+    drops: bool = True,
+    branch: Branch | None = None,
 ) -> Generator[tuple[IrOperation, IrBlock, list[Value]]]:
     """Emit into a block of its own, with arguments of these types, that is nowhere in the module.
 
     Args:
         b: whose ops these are.
+        owners: takes what holds the block (`building`).
         infos: of the arguments.
         drops: whether JAX drops what nobody reads in it.
         branch: that of which it is a side; of a loop's body it makes one.
@@ -135,6 +158,7 @@ def aside(
         kind = ir.FunctionType.get([i.ir for i in infos], [])
         attributes = {"function_type": ir.TypeAttr.get(kind), "sym_name": b.types.string("aside")}
         owner = open_ir.Operation.create("func.func", attributes=attributes, regions=1, ip=False)
+    owners.append(owner)
     location = b._loc()
     block = owner.regions[0].blocks.append(*(i.ir for i in infos), arg_locs=[location] * len(infos))
     outer, outer_ip = b._scope, b._ip
@@ -151,12 +175,10 @@ def aside(
 def build(b: Builder, infos: Sequence[TypeInfo], body: Body, *, drops: bool = True) -> Built:
     """Build the body of a counted loop: its arguments are the counter and the carries."""
     counter = b.types.scalar(dt.i32)
-    b._incomplete += 1  # until it is built; an exception leaves it so
-    with aside(b, [counter, *infos], drops=drops) as (owner, block, (index, *carried)):
+    with building(b) as owners, aside(b, owners, [counter, *infos], drops=drops) as (owner, block, (index, *carried)):
         yields = list(body(index, carried))
         for y in yields:
             b._use(y, "scf.yield")
-    b._incomplete -= 1
     return Built(owner, block, yields)
 
 
@@ -355,17 +377,16 @@ def while_loop(
     body: Callable[..., Sequence[Value]],
 ) -> Results:
     """A `lax.while_loop`: what the body leaves as it is, and the condition does not read, is no carry."""
-    b._incomplete += 1
-    with aside(b, infos, drops=DROPS_IN_WHILE_LOOPS) as (test_owner, test, carried):
-        go_on = condition(*carried)
-        b._use(go_on, "scf.condition")
-        if go_on._info is not b.types.scalar(dt.i1):
-            b.fail(DTypeError, "the condition must be an i1 scalar", op="scf.condition", operands=[go_on])
-    with aside(b, infos, drops=DROPS_IN_WHILE_LOOPS) as (owner, block, carried):
-        yields = list(body(*carried))
-        for y in yields:
-            b._use(y, "scf.yield")
-    b._incomplete -= 1
+    with building(b) as owners:
+        with aside(b, owners, infos, drops=DROPS_IN_WHILE_LOOPS) as (test_owner, test, carried):
+            go_on = condition(*carried)
+            b._use(go_on, "scf.condition")
+            if go_on._info is not b.types.scalar(dt.i1):
+                b.fail(DTypeError, "the condition must be an i1 scalar", op="scf.condition", operands=[go_on])
+        with aside(b, owners, infos, drops=DROPS_IN_WHILE_LOOPS) as (owner, block, carried):
+            yields = list(body(*carried))
+            for y in yields:
+                b._use(y, "scf.yield")
     built, tested = Built(owner, block, yields), Built(test_owner, test, [go_on])
     same = [s and not is_used(tested, n) for n, s in enumerate(built.forwards(0))]
     unchanged = built.kept(0, same, starts, all_made=not DROPS_IN_WHILE_LOOPS)

@@ -79,8 +79,9 @@ class ControlIdioms(Idioms):
 
     @contextmanager
     def _nowhere(self) -> Generator[None]:
-        with _loops.aside(self._b, []):
+        with _loops.building(self._b) as owners, _loops.aside(self._b, owners, []):
             yield
+        owners[0].erase()
 
     @contextmanager
     def _when(self, condition: Value) -> Generator[None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
+import numpy as np
+
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Operand, Value
@@ -136,7 +138,11 @@ class DivisionIdioms(ElementwiseIdioms):
             return -(-total // n) if (total < 0) != (n < 0) else total // n
         self._check("cdiv", x, n)
         with self._one_line("cdiv"):
-            return self.div(self.add(x, self.sub(n, 1) if isinstance(n, Value) else n - 1), n)
+            if isinstance(n, Value):
+                return self.div(self.add(x, self.sub(n, 1)), n)
+            if not isinstance(n, int | float | np.number):
+                self._b._refuse(n, "cdiv")
+            return self.div(self.add(x, n - 1), n)
 
 
 #: The integers of a float's width, and 1.0 in its bits.

@@ -78,13 +78,19 @@ class ReductionIdioms(ElementwiseIdioms):
         """A leading 1, a reduction of the rest, ``1 x 1 …``, an extract: no scalar reduction exists on the VPU."""
         rank = x.rank
         if not rank:
-            one = self._b.broadcast_to(x, (1,))
-            return self._b.vector_extract(self._b.multi_reduction(kind, one, self._b.full((1,), value, x.dtype), ()), (0,))
+            return self._scalar_reduced(x, kind, value)
         lifted = self._b.shape_cast(x, (1, *x.shape))
         acc = self._b.full((1,), value, x.dtype)
         reduced = self._b.multi_reduction(kind, lifted, acc, tuple([axis + 1 for axis in axes]))
         kept = self._b.shape_cast(reduced, (1,) * (rank + 1))
         return self._squeezed(kept)
+
+    def _scalar_reduced(self, x: Value, kind: str, value: Number) -> Value:
+        """A scalar reduced: a vector of one, which is reduced along no dimension."""
+        b = self._b
+        one, acc = b.broadcast_to(x, (1,)), b.full((1,), value, x.dtype)
+        along = {"kind": b.types.parse(f"#vector.kind<{kind}>"), "reduction_dims": b.types.dense((), 64)}
+        return b.vector_extract(b._emit("vector.multi_reduction", one._info, [one._ir, acc._ir], along), (0,))
 
     @idiom("jnp.sum(x, axis)", "vector.multi_reduction", group="reductions", traits=("reduction", "pure"))
     def sum(
@@ -100,7 +106,7 @@ class ReductionIdioms(ElementwiseIdioms):
         """`jnp.sum`: 16-bit floats are summed in f32 and cast back, narrow integers and booleans in i32, as JAX does.
 
         Args:
-            x: a vector of floats or signed integers, or of booleans, which are counted.
+            x: floats or signed integers, or booleans, which are counted; a scalar, too.
             axis: one axis, several, or all of them (a scalar result).
             keepdims: keep reduced axes with size 1.
             dtype: what to cast to first, and of the result.
@@ -139,7 +145,7 @@ class ReductionIdioms(ElementwiseIdioms):
         """`jnp.max`: NaN wins.
 
         Args:
-            x: a vector of floats or of i32.
+            x: floats or i32; a scalar, too.
             axis: one axis, several, or all of them (a scalar result).
             keepdims: keep reduced axes with size 1.
             where: ``i1`` that broadcasts to ``x``: what is left out where it is false; with ``initial``.
