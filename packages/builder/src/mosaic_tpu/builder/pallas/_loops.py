@@ -172,6 +172,14 @@ def aside(
         b._scope, b._ip = outer, outer_ip
 
 
+@contextmanager
+def nowhere(b: Builder, infos: Sequence[TypeInfo] = ()) -> Generator[tuple[IrBlock, list[Value]]]:
+    """Emit into a block, with arguments of these types, that is thrown away."""
+    with building(b) as owners, aside(b, owners, infos) as (_, block, values):
+        yield block, values
+    owners[0].erase()
+
+
 def build(b: Builder, infos: Sequence[TypeInfo], body: Body, *, drops: bool = True) -> Built:
     """Build the body of a counted loop: its arguments are the counter and the carries."""
     counter = b.types.scalar(dt.i32)

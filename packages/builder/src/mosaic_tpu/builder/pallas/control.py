@@ -79,9 +79,8 @@ class ControlIdioms(Idioms):
 
     @contextmanager
     def _nowhere(self) -> Generator[None]:
-        with _loops.building(self._b) as owners, _loops.aside(self._b, owners, []):
+        with _loops.nowhere(self._b):
             yield
-        owners[0].erase()
 
     @contextmanager
     def _when(self, condition: Value) -> Generator[None]:
