@@ -1,4 +1,4 @@
-"""What the hints write for other names of JAX emits what those emit; and what Pallas is said not to have, it has not."""
+"""What hints write for other names of JAX emits what those emit; what Pallas is said not to have it has not."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ for dtype, calls in ((f32, CALLS), (i32, OF_INTS)):
 def test_a_hint_emits_what_the_other_name_does(pair: Pair) -> None:
     ours, theirs = cheat_sheet.lower_both(pair)
     result = levels.compare(ours, theirs)
-    assert result.level.reaches(levels.required_level(theirs)), f"{pair.pallas_text}\n≠\n{pair.ours_text}\n{result.detail}"
+    shown = f"{pair.pallas_text}\n≠\n{pair.ours_text}\n{result.detail}"
+    assert result.level.reaches(levels.required_level(theirs)), shown
 
 
 #: How what Pallas has not is called, other than of one operand.

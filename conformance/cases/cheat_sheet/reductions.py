@@ -38,7 +38,8 @@ PAIRS.expression(
 
 for name in ("sum", "max", "min", "mean", "var", "count_nonzero", "any", "all"):
     for dtype in (f32, i32):
-        PAIRS.expression(f"{name.replace('_', '-')}-of-a-scalar-{dtype}", f"jnp.{name}(s)", f"b.pallas.{name}(s)", s=smem(dtype))
+        label = f"{name.replace('_', '-')}-of-a-scalar-{dtype}"
+        PAIRS.expression(label, f"jnp.{name}(s)", f"b.pallas.{name}(s)", s=smem(dtype))
 PAIRS.expression("sum-of-a-scalar-kept", "jnp.sum(s, keepdims=True)", "b.pallas.sum(s, keepdims=True)", s=smem(f32))
 
 # --- booleans ---------------------------------------------------------------------------------------------------------

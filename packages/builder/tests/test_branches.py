@@ -67,7 +67,13 @@ def test_what_one_branch_changes_is_a_result(b: Builder, a: Args, choose: Chosen
 @BOTH
 @pytest.mark.parametrize(
     "second",
-    [lambda b, a: (b.lift(1.0),), lambda b, a: (), lambda b, a: (a.i, a.i), lambda b, a: (a.x[...],), lambda b, a: None],
+    [
+        lambda b, a: (b.lift(1.0),),
+        lambda b, a: (),
+        lambda b, a: (a.i, a.i),
+        lambda b, a: (a.x[...],),
+        lambda b, a: None,
+    ],
 )
 def test_branches_of_other_types_are_told(b: Builder, a: Args, raises: Raises, choose: Chosen, second: Any) -> None:
     with raises(e.YieldTypeError, choose.__name__[1:], "the first branch returns (i32)", hint="of the same types"):

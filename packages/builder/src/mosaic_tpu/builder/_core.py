@@ -263,7 +263,7 @@ class Core:
 
     def _refuse(self, value: object, op: str, hint: str = "wrap numbers with b.lift(…) or b.c_index(…)") -> NoReturn:
         """Say of what is no value of this kernel what to write."""
-        if isinstance(value, RefView) or isinstance(value, Value) and value._info.is_ref:
+        if isinstance(value, RefView) or (isinstance(value, Value) and value._info.is_ref):
             self.fail(KindError, "a ref is not a value", op=op, operands=[value], hint="load it first: ref[...]")
         shown = " ".join(repr(value).split())
         shown = f"{shown[:60]}…" if len(shown) > 60 else shown
@@ -542,7 +542,9 @@ class Core:
 def _described(operand: object) -> str:
     if isinstance(operand, RefView):
         return f"view {operand.shape} of {operand.ref._info}"
-    return str(operand._info if isinstance(operand, Value) else operand if isinstance(operand, TypeInfo) else repr(operand))
+    if isinstance(operand, Value):
+        return str(operand._info)
+    return str(operand) if isinstance(operand, TypeInfo) else repr(operand)
 
 
 def _versions(name: str) -> str:

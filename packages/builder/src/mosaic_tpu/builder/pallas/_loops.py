@@ -273,9 +273,7 @@ def place(
     return _results(b, created, unchanged, infos)
 
 
-def end(
-    b: Builder, block: IrBlock, name: str, values: Sequence[Value], like: IrOperation | None = None
-) -> IrOperation:
+def end(b: Builder, block: IrBlock, name: str, values: Sequence[Value], like: IrOperation | None = None) -> IrOperation:
     """End a block with an op that takes these values."""
     with b.types.context, b.types.unknown:
         location = b.types.unknown if like is None else like.location

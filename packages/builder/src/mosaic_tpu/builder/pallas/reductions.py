@@ -88,9 +88,8 @@ class ReductionIdioms(ElementwiseIdioms):
     def _scalar_reduced(self, x: Value, kind: str, value: Number) -> Value:
         """A scalar reduced: a vector of one, which is reduced along no dimension."""
         b = self._b
-        one, acc = b.broadcast_to(x, (1,)), b.full((1,), value, x.dtype)
-        along = {"kind": b.types.parse(f"#vector.kind<{kind}>"), "reduction_dims": b.types.dense((), 64)}
-        return b.vector_extract(b._emit("vector.multi_reduction", one._info, [one._ir, acc._ir], along), (0,))
+        one = b.broadcast_to(x, (1,))
+        return b.vector_extract(b.multi_reduction(kind, one, b.full((1,), value, x.dtype), ()), (0,))
 
     @idiom("jnp.sum(x, axis)", "vector.multi_reduction", group="reductions", traits=("reduction", "pure"))
     def sum(
