@@ -411,14 +411,12 @@ class remote_copy_on_a_mesh:
         copy.wait()
 
 
-@PAIRS.add(o=COUNT, s=sem("regular"), communicates=True, metadata=MESH, uses=("store",))
+@PAIRS.add(o=COUNT, communicates=True, metadata=MESH, uses=("store",))
 class where_on_a_mesh:
-    def pallas(o, s):
-        pl.semaphore_signal(s, 1, device_id={"d": 0})
+    def pallas(o):
         o[0] = lax.axis_index("d")
 
-    def ours(b, o, s):
-        b.pallas.semaphore_signal(s, 1, device_id=b.pallas.on_mesh({"d": 0}, mesh={"d": 1}))
+    def ours(b, o):
         o[0] = b.pallas.axis_index("d", mesh={"d": 1})
 
 

@@ -72,7 +72,7 @@ class ControlIdioms(Idioms):
         """
         if isinstance(condition, bool | np.bool):
             known = bool(condition)
-            if isinstance(condition, np.bool):  # to Pallas an array, which it makes a constant of
+            if type(condition) is not bool:  # to Pallas an array, which it makes a constant of
                 self._const(int(condition), dt.i32)
             return Scope("when", nullcontext() if known else self._nowhere(), runs=known)
         return Scope("when", self._when(condition))

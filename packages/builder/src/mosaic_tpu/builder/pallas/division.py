@@ -9,7 +9,7 @@ import numpy as np
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
-from mosaic_tpu.builder._value import Operand, Value
+from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.errors import ConstantError, UnsupportedOpError
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
@@ -122,7 +122,9 @@ class DivisionIdioms(ElementwiseIdioms):
     @overload
     def cdiv(self, x: int, n: int) -> int: ...
     @overload
-    def cdiv(self, x: Operand, n: Operand) -> Value: ...
+    def cdiv(self, x: Value, n: Operand) -> Value: ...
+    @overload
+    def cdiv(self, x: Number, n: Value) -> Value: ...
     @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))
     def cdiv(self, x: Operand, n: Operand) -> Value | int:
         """`pl.cdiv`: ``(x + (n - 1))`` divided by ``n`` towards zero; of two ints an int.
@@ -140,7 +142,7 @@ class DivisionIdioms(ElementwiseIdioms):
         with self._one_line("cdiv"):
             if isinstance(n, Value):
                 return self.div(self.add(x, self.sub(n, 1)), n)
-            if not isinstance(n, int | float | np.number):
+            if not isinstance(n, int | float | np.number):  # pyright: ignore[reportUnnecessaryIsInstance]
                 self._b._refuse(n, "cdiv")
             return self.div(self.add(x, n - 1), n)
 
