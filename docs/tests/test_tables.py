@@ -44,6 +44,8 @@ def test_what_a_table_writes_runs(page: str, cell: str) -> None:
             "o": replace(square, role="output"),
             "tile": replace(square, role="scratch"),
             "arrived": builder.Sem("dma"),
+            "send": builder.Sem("dma"),
+            "recv": builder.Sem("dma"),
             "sem": builder.Sem(),
         },
         grid=(2,),

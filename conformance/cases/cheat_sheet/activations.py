@@ -93,4 +93,12 @@ for dtype in (f32, bf16, i32):
         x=vmem(i32, (8,)),
     )
 PAIRS.expression("one-hot-first", "jax.nn.one_hot(x, 8, axis=0)", "b.pallas.one_hot(x, 8, axis=0)", x=vmem(i32, (128,)))
+PAIRS.expression(
+    "one-hot-of-a-scalar",
+    "x + jax.nn.one_hot(s, 128)",
+    "x + b.pallas.one_hot(s, 128)",
+    uses=("add",),
+    x=vmem(f32),
+    s=smem(i32),
+)
 PAIRS.expression("one-hot-2d", "jax.nn.one_hot(x, 128)", "b.pallas.one_hot(x, 128)", x=vmem(i32, (2, 8)))

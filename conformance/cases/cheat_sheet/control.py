@@ -73,7 +73,7 @@ class cond:
         o[0] = lax.cond(s[0] > 0, lambda: s[1] * 2, lambda: s[1] + 1)
 
     def ours(b, s, o):
-        (o[0],) = b.pallas.cond(s[0] > 0, lambda: (s[1] * 2,), lambda: (s[1] + 1,), [b.scalar_ty(i32)])
+        (o[0],) = b.pallas.cond(s[0] > 0, lambda: (s[1] * 2,), lambda: (s[1] + 1,))
 
 
 @PAIRS.add(row=IF_ELSE, s=smem(i32), x=vmem(f32), o=out(f32), uses=("gt", "mul", "neg"))
@@ -84,7 +84,7 @@ class cond_vector:
 
     def ours(b, s, x, o):
         value = x[...]
-        (o[...],) = b.pallas.cond(s[0] > 0, lambda: (value * 2.0,), lambda: (-value,), [value])
+        (o[...],) = b.pallas.cond(s[0] > 0, lambda: (value * 2.0,), lambda: (-value,))
 
 
 @PAIRS.add(s=smem(i32), x=vmem(f32), o=out(f32), uses=("gt", "add"))
@@ -96,8 +96,60 @@ class cond_two_results:
 
     def ours(b, s, x, o):
         value = x[...]
-        n, v = b.pallas.cond(s[0] > 0, lambda: (s[1], value), lambda: (s[2], value + 1.0), [b.scalar_ty(i32), value])
+        n, v = b.pallas.cond(s[0] > 0, lambda: (s[1], value), lambda: (s[2], value + 1.0))
         o[...] = v + b.pallas.astype(n, f32)
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32), o=out(f32), uses=("gt", "add", "mul"))
+class cond_unchanged:
+    def pallas(s, x, o):
+        value = x[...]
+        same, n = lax.cond(s[0] > 0, lambda: (value, s[1]), lambda: (value, s[2] + 1))
+        o[...] = same * n.astype(jnp.float32)
+
+    def ours(b, s, x, o):
+        value = x[...]
+        same, n = b.pallas.cond(s[0] > 0, lambda: (value, s[1]), lambda: (value, s[2] + 1))
+        o[...] = same * b.pallas.astype(n, f32)
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32), o=out(f32), uses=("gt", "mul"))
+class cond_numbers:
+    def pallas(s, x, o):
+        o[...] = x[...] * lax.cond(s[0] > 0, lambda: 1.0, lambda: 0.5)
+
+    def ours(b, s, x, o):
+        o[...] = x[...] * b.pallas.cond(s[0] > 0, lambda: (1.0,), lambda: (0.5,))[0]
+
+
+@PAIRS.add(s=smem(i32), o=COUNT, uses=("add",))
+class cond_known:
+    def pallas(s, o):
+        o[0] = lax.cond(True, lambda: s[1] + 1, lambda: s[2])
+
+    def ours(b, s, o):
+        (o[0],) = b.pallas.cond(True, lambda: (s[1] + 1,), lambda: (s[2],))
+
+
+@PAIRS.add(x=vmem(f32), o=out(f32), uses=("load", "store"))
+class when_known:
+    def pallas(x, o):
+        @pl.when(True)
+        def _():
+            o[0:4] = x[0:4]
+
+        @pl.when(False)
+        def _():
+            o[4:8] = x[4:8]
+
+    def ours(b, x, o):
+        @b.pallas.when(True)
+        def _():
+            o[0:4] = x[0:4]
+
+        @b.pallas.when(False)
+        def _():
+            o[4:8] = x[4:8]
 
 
 @PAIRS.add(row=IF, s=smem(i32), o=COUNT, uses=("gt", "store"))

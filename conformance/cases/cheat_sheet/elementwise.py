@@ -117,6 +117,10 @@ for name, theirs, ours, uses, dtypes in UNARY:
 for n in (2, 8, 128):
     PAIRS.expression(f"cdiv-scalar-{n}", f"pl.cdiv(s, {n})", f"b.pallas.cdiv(s, {n})", s=smem(i32))
 PAIRS.expression("cdiv-vector", "pl.cdiv(x, 8)", "b.pallas.cdiv(x, 8)", x=vmem(i32))
+PAIRS.expression("cdiv-vectors", "pl.cdiv(x, y)", "b.pallas.cdiv(x, y)", x=vmem(i32), y=vmem(i32))
+PAIRS.expression("cdiv-floats", "pl.cdiv(x, y)", "b.pallas.cdiv(x, y)", x=vmem(f32), y=vmem(f32))
+PAIRS.expression("cdiv-scalars", "pl.cdiv(s, n)", "b.pallas.cdiv(s, n)", s=smem(i32), n=smem(i32))
+PAIRS.expression("cdiv-of-a-number", "pl.cdiv(100, s)", "b.pallas.cdiv(100, s)", s=smem(i32))
 PAIRS.expression("floor-divide-negative", "x // -4", uses=("floor_divide",), x=vmem(i32))
 PAIRS.expression("remainder-negative", "x % -4", uses=("remainder",), x=vmem(i32))
 PAIRS.expression("multiple-of", "pl.multiple_of(s, 8)", "b.pallas.multiple_of(s, 8)", s=smem(i32))

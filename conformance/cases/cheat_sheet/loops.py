@@ -24,7 +24,7 @@ for count in (2, 3, 5):
     PAIRS.refs(
         f"switch-{count}",
         f"o[0] = lax.switch(s[0], [lambda n=n: s[1] + n for n in ({numbers},)])",
-        f"o[0] = b.pallas.switch(s[0], [lambda n=n: (s[1] + n,) for n in ({numbers},)], [b.scalar_ty(i32)])[0]",
+        f"o[0] = b.pallas.switch(s[0], [lambda n=n: (s[1] + n,) for n in ({numbers},)])[0]",
         s=smem(i32),
         o=COUNT,
         uses=("add", "load", "store"),
@@ -39,7 +39,24 @@ class switch_vector:
 
     def ours(b, s, x, o):
         value = x[...]
-        (o[...],) = b.pallas.switch(s[0], [lambda: (value,), lambda: (value * 2.0,), lambda: (-value,)], [value])
+        (o[...],) = b.pallas.switch(s[0], [lambda: (value,), lambda: (value * 2.0,), lambda: (-value,)])
+
+
+@PAIRS.add(s=smem(i32), x=vmem(f32), o=out(f32), uses=("add", "mul", "load", "store"))
+class switch_unchanged:
+    def pallas(s, x, o):
+        value = x[...]
+        same, other, n = lax.switch(
+            s[0], [lambda: (value, value, 3), lambda: (value, value * 2.0, 4), lambda: (value, value, s[1])]
+        )
+        o[...] = same + other * n.astype(jnp.float32)
+
+    def ours(b, s, x, o):
+        value = x[...]
+        same, other, n = b.pallas.switch(
+            s[0], [lambda: (value, value, 3), lambda: (value, value * 2.0, 4), lambda: (value, value, s[1])]
+        )
+        o[...] = same + other * b.pallas.astype(n, f32)
 
 
 @PAIRS.add(s=smem(i32), o=COUNT, uses=("store",))
@@ -63,7 +80,7 @@ class switch_known:
         o[0] = lax.switch(2, [lambda: s[0], lambda: s[1], lambda: s[2]])
 
     def ours(b, s, o):
-        (o[0],) = b.pallas.switch(2, [lambda: (s[0],), lambda: (s[1],), lambda: (s[2],)], [b.scalar_ty(i32)])
+        (o[0],) = b.pallas.switch(2, [lambda: (s[0],), lambda: (s[1],), lambda: (s[2],)])
 
 
 # --- pl.loop ---------------------------------------------------------------------------------------------------------
@@ -392,6 +409,15 @@ class remote_copy_on_a_mesh:
         copy = b.pallas.async_remote_copy(h.at[0], o.at[1], send, recv, b.pallas.on_mesh({"d": n[0]}, mesh={"d": 1}))
         copy.start()
         copy.wait()
+
+
+@PAIRS.add(o=COUNT, communicates=True, metadata=MESH, uses=("store",))
+class where_on_a_mesh:
+    def pallas(o):
+        o[0] = lax.axis_index("d")
+
+    def ours(b, o):
+        o[0] = b.pallas.axis_index("d", mesh={"d": 1})
 
 
 @PAIRS.add(s=smem(i32), o=COUNT, uses=("gt", "lt", "when", "load", "store"))

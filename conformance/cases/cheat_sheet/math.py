@@ -94,6 +94,8 @@ for dtype in FLOATS:
             f"b.pallas.reciprocal(x{options})",
             x=tile(dtype),
         )
+    PAIRS.expression(f"jnp-reciprocal-{dtype}", "jnp.reciprocal(x)", "b.pallas.jnp_reciprocal(x)", x=tile(dtype))
+    PAIRS.expression(f"lax-reciprocal-{dtype}", "lax.reciprocal(x)", "b.pallas.jnp_reciprocal(x)", x=tile(dtype))
 
 # --- powers -----------------------------------------------------------------------------------------------------------
 

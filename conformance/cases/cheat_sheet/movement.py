@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance.cases.cheat_sheet.elementwise import JAX_NAMES
 from conformance.cases.cheat_sheet.math import FLOATS, tile
-from conformance.cases.cheat_sheet.pairs import Pairs, smem, vmem
+from conformance.cases.cheat_sheet.pairs import Pairs, out, smem, vmem
 from mosaic_tpu.builder import bf16, f32, i8, i16, i32, u32
 from mosaic_tpu.builder._compat import PALLAS_PADS_BY_LESS
 
@@ -268,6 +268,23 @@ FILLS.expression(
 )
 FILLS.expression(
     "full-like-float", "jnp.full_like(x, 2.5) + x", "b.pallas.full_like(x, 2.5) + x", uses=("add",), x=vmem(f32)
+)
+for name, call in (("zeros", "zeros_like(x)"), ("ones", "ones_like(x)"), ("full", "full_like(x, 2.5)")):
+    FILLS.refs(
+        f"{name}-like-of-a-ref",
+        f"o[...] = jnp.{call}",
+        f"o[...] = b.pallas.{call}",
+        uses=("store",),
+        x=vmem(f32),
+        o=out(f32),
+    )
+FILLS.refs(
+    "zeros-like-of-another-type",
+    "o[...] = jnp.zeros_like(x, dtype=jnp.int32)",
+    "o[...] = b.pallas.zeros_like(x, dtype=i32)",
+    uses=("store",),
+    x=vmem(f32),
+    o=out(i32),
 )
 for dtype in (f32, bf16, i32):
     shown = JAX_NAMES[dtype]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conformance.cases.cheat_sheet.elementwise import JAX_NAMES
 from conformance.cases.cheat_sheet.math import FLOATS, tile
-from conformance.cases.cheat_sheet.pairs import Pairs, vmem
+from conformance.cases.cheat_sheet.pairs import Pairs, smem, vmem
 from mosaic_tpu.builder import bf16, f8e5m2, f32, i8, i16, i32, u32
 
 PAIRS = Pairs("reductions")
@@ -33,6 +33,14 @@ for axis in (0, None):
 PAIRS.expression(
     "sum-of-f32-in-bf16", "jnp.sum(x, axis=1, dtype=jnp.bfloat16)", "b.pallas.sum(x, 1, dtype=bf16)", x=vmem(f32)
 )
+
+# --- scalars ----------------------------------------------------------------------------------------------------------
+
+for name in ("sum", "max", "min", "mean", "var", "count_nonzero", "any", "all"):
+    for dtype in (f32, i32):
+        label = f"{name.replace('_', '-')}-of-a-scalar-{dtype}"
+        PAIRS.expression(label, f"jnp.{name}(s)", f"b.pallas.{name}(s)", s=smem(dtype))
+PAIRS.expression("sum-of-a-scalar-kept", "jnp.sum(s, keepdims=True)", "b.pallas.sum(s, keepdims=True)", s=smem(f32))
 
 # --- booleans ---------------------------------------------------------------------------------------------------------
 

@@ -362,16 +362,14 @@ PAIRS.refs(
 PAIRS.refs(
     "view-reshape",
     "o[...] = x.reshape(16, 128)[...]",
-    "o[...] = x.at[...].reshape(16, 128)[...]",
-    uses=(*USES_ACCESS, "at"),
+    uses=USES_ACCESS,
     x=vmem(f32, (2, 8, 128)),
     o=out(f32, (16, 128)),
 )
 PAIRS.refs(
     "view-reshape-row",
     "o[...] = x.reshape(16, 128)[3]",
-    "o[...] = x.at[...].reshape(16, 128)[3]",
-    uses=(*USES_ACCESS, "at"),
+    uses=USES_ACCESS,
     x=vmem(f32, (2, 8, 128)),
     o=out(f32, (128,)),
 )
@@ -391,16 +389,16 @@ for source, target, jax_name, rows in (
     PAIRS.refs(
         f"view-bitcast-{source}-{target}",
         f"o[...] = x.bitcast({jax_name})[...]",
-        f"o[...] = x.at[...].bitcast({target})[...]",
-        uses=(*USES_ACCESS, "at"),
+        f"o[...] = x.bitcast({target})[...]",
+        uses=USES_ACCESS,
         x=vmem(source),
         o=out(target, (rows, 128)),
     )
 PAIRS.refs(
     "view-bitcast-reshape",
     "o[...] = x.bitcast(jnp.uint32).reshape(2, 4, 128)[1]",
-    "o[...] = x.at[...].bitcast(u32).reshape(2, 4, 128)[1]",
-    uses=(*USES_ACCESS, "at"),
+    "o[...] = x.bitcast(u32).reshape(2, 4, 128)[1]",
+    uses=USES_ACCESS,
     x=vmem(bf16, (16, 128)),
     o=out(u32, (4, 128)),
 )

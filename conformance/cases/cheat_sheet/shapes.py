@@ -105,6 +105,7 @@ PAIRS.expression("new-axis-last", "x[:, None]", uses=("index",), x=vmem(f32, (12
 PAIRS.expression("new-axis-first", "x[None, :]", uses=("index",), x=vmem(f32, (128,)))
 PAIRS.expression("new-axis-between", "x[:, None, :]", uses=("index",), x=vmem(f32))
 PAIRS.expression("new-axis-ellipsis", "x[..., None]", uses=("index",), x=vmem(f32))
+PAIRS.expression("new-axes-of-a-scalar", "x + s[None, None]", uses=("index", "add"), x=vmem(f32), s=smem(f32))
 PAIRS.expression(
     "outer-product", "x[:, None] * y[None, :]", uses=("index", "mul"), x=vmem(f32, (8,)), y=vmem(f32, (128,))
 )

@@ -337,7 +337,13 @@ def test_a_raw_index_is_of_type_index(b: Builder, a: Args, raises: Raises) -> No
         b.vector_load(a.x, [b.lift(0), 0])
 
 
-@pytest.mark.parametrize("axes", [[2], [-1], [], [1, 1]])
+def test_a_reduction_along_no_axis_is_how_pallas_reduces_a_scalar(b: Builder, a: Args, raises: Raises) -> None:
+    assert b.multi_reduction("add", a.x[...], b.zeros((8, 128), f32), []).shape == (8, 128)
+    with raises(e.ShapeError, "vector.multi_reduction", "vector<8xf32>"):
+        b.multi_reduction("add", a.x[...], b.zeros((8,), f32), [])
+
+
+@pytest.mark.parametrize("axes", [[2], [-1], [1, 1]])
 def test_a_reduction_takes_each_axis_once(b: Builder, a: Args, raises: Raises, axes: list[int]) -> None:
     with raises(e.ArityError, "vector.multi_reduction", "vector<8x128xf32>"):
         b.multi_reduction("add", a.x[...], b.zeros((8,), f32), axes)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
+import traceback
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mosaic_tpu.builder import Args, Builder, registry
+from mosaic_tpu.builder import Args, Builder, f32, i32, registry
 from mosaic_tpu.builder import errors as e
-from mosaic_tpu.builder._spelling import hint_for
+from mosaic_tpu.builder._spelling import ALIASES, NOWHERE, hint_for
 
 from .conftest import Raises
 
@@ -86,6 +88,111 @@ def test_python_asks_a_value_for_what_it_can_do(a: Args) -> None:
     with pytest.raises(AttributeError) as caught:
         x._nothing  # noqa: B018 - that it is asked for is the test
     assert not isinstance(caught.value, e.MosaicError)
+
+
+# --- other names ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_another_name_is_told_as_what_there_is(name: str, b: Builder, a: Args) -> None:
+    """Each is no idiom, and what its hint writes runs, but for names of the kernel's own."""
+    assert f"pallas.{name}" not in registry()
+    with pytest.raises(e.UnknownNameError) as caught:
+        getattr(b.pallas, name)
+    assert caught.value.hint == f"write {ALIASES[name]}"
+    if ALIASES[name].startswith("a number"):
+        return
+    x = a.x[...]
+    ints = a.ints[...]
+    known: dict[str, Any] = dict(b=b, x=ints if "~" in ALIASES[name] or "<<" in ALIASES[name] else x, y=x, ref=a.x)
+    known |= dict(dtype=i32, axes=(1, 0), xs=[x, x], n=8, i=0, init=(0,), start=a.i, size=8, math=math)
+    known["y"] = known["x"]
+    known["body"] = lambda i, c: (c + i,)
+    if ">>" in ALIASES[name]:
+        known["x"] = known["y"] = ints
+    if ALIASES[name].endswith(" = x"):
+        known["x"] = a.x[b.pallas.ds(a.i, 8)]
+    if ALIASES[name].startswith("x[8"):
+        known["x"] = b.pallas.zeros((16, 128), f32)
+    exec(ALIASES[name], known)
+
+
+@pytest.mark.parametrize("name", sorted(NOWHERE))
+def test_what_pallas_has_not_is_no_misspelling(name: str, b: Builder) -> None:
+    with pytest.raises(e.UnknownNameError) as caught:
+        getattr(b.pallas, name)
+    assert caught.value.hint == f"Pallas has no {name} on a TPU either: write it with others"
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"),
+    [
+        ("jnp.roll", "b.pallas.jnp_roll(x, shift, …)"),
+        ("np.roll", "b.pallas.jnp_roll(x, shift, …)"),
+        ("pltpu.roll", "b.pallas.roll(x, shift, axis, …)"),
+        ("roll", "b.pallas.roll(x, shift, axis, …)"),
+        ("jnp.reciprocal", "b.pallas.jnp_reciprocal(x)"),
+        ("lax.reciprocal", "b.pallas.jnp_reciprocal(x)"),
+        ("pl.reciprocal", "b.pallas.reciprocal(x, …)"),
+        ("lax.scan", "b.pallas.fori_loop("),
+        ("jnp.mod", "x % y"),
+    ],
+)
+def test_a_name_with_its_module_may_be_another_function(written: str, hint: str) -> None:
+    assert hint_for(written).startswith(f"write {hint}")
+
+
+def test_python_suggests_nothing_beside_the_hint(b: Builder, a: Args) -> None:
+    for ask in (lambda: b.pallas.sigmod, lambda: b.mulff, lambda: a.xx):  # pyright: ignore[reportAttributeAccessIssue]
+        with pytest.raises(AttributeError) as caught:
+            ask()
+        assert "Did you mean" not in "".join(traceback.format_exception(caught.value))
+
+
+# --- calls that Python refuses --------------------------------------------------------------------------------------
+
+
+def _explained(call: Any, *given: Any) -> e.MosaicError | None:
+    try:
+        call(*given)
+    except Exception as error:
+        try:
+            e.explain_foreign(error)
+        except e.MosaicError as found:
+            return found
+    return None
+
+
+def _line_of(call: Any) -> str:
+    return f"{__file__}:{call.__code__.co_firstlineno}"
+
+
+@pytest.mark.parametrize(
+    ("call", "said", "form"),
+    [
+        (lambda b, x: b.pallas.sum(x, 0, True), "takes 2 arguments by position, not 3", "b.pallas.sum(x, axis=None, "),
+        (lambda b, x: b.pallas.sum(x, keepdim=True), "unexpected keyword argument 'keepdim'", "b.pallas.sum(x, "),
+        (lambda b, x: b.pallas.exp(), "missing 1 required positional argument: 'x'", "b.pallas.exp(x)"),
+        (lambda b, x: b.pallas.exp(x, x, x), "takes 1 arguments by position, not 3", "b.pallas.exp(x)"),
+        (lambda b, x: b.pallas.fori_loop(0, 3), "missing 1 required", "b.pallas.fori_loop(lower, upper, body, init=()"),
+        (lambda b, x: b.addf(x), "missing 1 required positional argument: 'rhs'", "b.addf(lhs, rhs)"),
+    ],
+)
+def test_a_call_with_other_arguments_is_told_its_form(call: Any, said: str, form: str, b: Builder, a: Args) -> None:
+    found = _explained(call, b, a.x[...])
+    assert type(found) is e.ArityError
+    assert said in found.summary and found.location == _line_of(call)
+    assert found.hint.startswith(f"the form is {form}")
+
+
+def test_arithmetic_with_a_view_is_told_to_load(a: Args) -> None:
+    found = _explained(lambda view: view + 1, a.x.at[0:8])
+    assert type(found) is e.KindError and "load it first" in found.hint
+
+
+@pytest.mark.parametrize("call", [lambda b: len(3), lambda b: _line_of(), lambda b: 1 + "x", lambda b: int("x")])
+def test_what_python_refuses_otherwise_stays(call: Any, b: Builder) -> None:
+    assert _explained(call, b) is None
 
 
 # --- NumPy ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 
 from mosaic_tpu.builder import Builder, Ref, Role, Scalar, f32, i32
-from mosaic_tpu.builder.errors import ForeignCallError
+from mosaic_tpu.builder.errors import ArityError, ForeignCallError, KindError
 from mosaic_tpu.kernel import Kernel
 
 
@@ -84,3 +84,27 @@ def test_jax_may_compute_what_a_kernel_is_built_with() -> None:
         a.y[...] = a.x[...] * float(jnp.exp(1.0)) + float(jnp.finfo(jnp.float32).max)
 
     assert "arith.mulf" in built(body)
+
+
+def test_what_jax_says_is_told_in_whole_words() -> None:
+    with pytest.raises(ForeignCallError) as caught:
+        built(lambda b, a: jnp.exp(a.x[...]))
+    said = caught.value.summary
+    assert "argument to exp as an abstract array" in said and "0x" not in said
+    assert said.endswith(" …")
+
+
+def test_a_scalar_of_jax_is_told_to_be_one_of_numpy() -> None:
+    with pytest.raises(KindError) as caught:
+        built(lambda b, a: a.x[...] * jnp.float32(2))
+    assert "a Python number" in caught.value.hint and "np.float32(…)" in caught.value.hint
+
+
+def test_a_call_with_other_arguments_is_told_its_form() -> None:
+    def body(b: Builder, a: Any) -> None:
+        b.pallas.sum(a.x[...], 0, True)  # pyright: ignore[reportCallIssue]
+
+    with pytest.raises(ArityError) as caught:
+        built(body)
+    assert caught.value.location == f"{__file__}:{body.__code__.co_firstlineno + 1}"
+    assert caught.value.hint.startswith("the form is b.pallas.sum(x, axis=None")

@@ -39,6 +39,7 @@ from mosaic_tpu.builder.errors import (
     UnsupportedOpError,
     YieldTwiceError,
 )
+from mosaic_tpu.builder.views import RefView
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder.builder import Builder
@@ -54,6 +55,8 @@ _traceback = python_traceback
 _MAX_ELEMENTS: Final = 1 << 40
 _I64: Final = 1 << 63
 _NUMBERS: Final = frozenset((int, float, bool))
+#: What to write where something is neither a value nor a number.
+ENTERS: Final = "arrays enter a kernel as refs"
 
 
 class Scope:
@@ -240,10 +243,7 @@ class Core:
         hint: str | None = None,
     ) -> NoReturn:
         """Raise ``error`` with the operands' types; it finds the kernel's line itself."""
-        shown = [
-            str(o._info) if isinstance(o, Value) else str(o) if isinstance(o, TypeInfo) else repr(o) for o in operands
-        ]
-        raise error(summary, op=op, operands=shown, hint=hint)
+        raise error(summary, op=op, operands=[_described(o) for o in operands], hint=hint)
 
     # --- operands ------------------------------------------------------------------------------------------------
 
@@ -253,12 +253,7 @@ class Core:
             if value._scope.live is self:
                 return value._ir
         except AttributeError:
-            self.fail(
-                KindError,
-                f"{value!r} is a {type(value).__name__}, not a value of this kernel",
-                op=op,
-                hint="wrap numbers with b.lift(…) or b.c_index(…)",
-            )
+            self._refuse(value, op)
         if value._scope.owner is not self:
             self.fail(ForeignValueError, "a value of another builder was used", op=op, operands=[value])
         scope = getattr(self, "_scope", None)
@@ -266,10 +261,26 @@ class Core:
             self.fail(BuilderStateError, "the builder is finished", op=op, hint="make a new Builder")
         self.fail(ClosedRegionError, "a value was used after its region closed", op=op, operands=[value])
 
+    def _refuse(self, value: object, op: str, hint: str = "wrap numbers with b.lift(…) or b.c_index(…)") -> NoReturn:
+        """Say of what is no value of this kernel what to write."""
+        if isinstance(value, RefView) or (isinstance(value, Value) and value._info.is_ref):
+            self.fail(KindError, "a ref is not a value", op=op, operands=[value], hint="load it first: ref[...]")
+        shown = " ".join(repr(value).split())
+        shown = f"{shown[:60]}…" if len(shown) > 60 else shown
+        if getattr(value, "shape", None) == () and hasattr(value, "dtype"):
+            dtype = cast("Any", value).dtype
+            hint = f"a Python number, or a NumPy scalar, which keeps its type: np.{dtype}(…)"
+        elif hasattr(value, "__array__"):
+            hint = "arrays enter a kernel as refs"
+        self.fail(KindError, f"{shown} is a {type(value).__name__}, not a value of this kernel", op=op, hint=hint)
+
     def _use_vector(self, value: Value, op: str) -> IrValue:
         used = self._use(value, op)
+        if value._info.is_ref:
+            self._refuse(value, op)
         if not value._info.is_vector:
-            self.fail(KindError, "a vector is needed", op=op, operands=[value], hint="b.broadcast_to makes one")
+            hint = "b.broadcast_to(x, shape) makes one of a scalar"
+            self.fail(KindError, "a vector is needed", op=op, operands=[value], hint=hint)
         return used
 
     def _use_ref(self, value: Value, op: str) -> IrValue:
@@ -484,12 +495,7 @@ class Core:
                     hint=f"cast the operand first: x.to(f32){written}",
                 )
             return value, like
-        self.fail(
-            KindError,
-            f"{value!r} is a {type(value).__name__}: neither a value of this kernel nor a number",
-            op="arith.constant",
-            hint="arrays enter a kernel as refs",
-        )
+        self._refuse(value, "arith.constant", ENTERS)
 
     def _index(self, value: Value | int, op: str) -> IrValue:
         """An index operand: a Value of type index, or a fresh constant."""
@@ -531,6 +537,14 @@ class Core:
         self._needs_verifier = True
         with self.types.context:
             return cls(*arguments, **attributes, loc=self._loc(), ip=self._ip).operation
+
+
+def _described(operand: object) -> str:
+    if isinstance(operand, RefView):
+        return f"view {operand.shape} of {operand.ref._info}"
+    if isinstance(operand, Value):
+        return str(operand._info)
+    return str(operand) if isinstance(operand, TypeInfo) else repr(operand)
 
 
 def _versions(name: str) -> str:

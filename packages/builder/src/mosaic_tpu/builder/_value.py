@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -356,9 +356,16 @@ class Value:
         """A numeric cast that keeps the shape, by the Zig DSL's table; nothing is emitted when the type is the same."""
         return self._b.cast(self, dtype)
 
-    def bitcast(self, dtype: DType) -> Value:
-        """``tpu.bitcast`` to another element type of the same width."""
-        return self._b.bitcast_to(self, dtype)
+    def bitcast(self, dtype: DType) -> Any:
+        """Of a vector ``tpu.bitcast`` to another element type of the same width; of a ref a view, as in Pallas."""
+        return RefView(self).bitcast(dtype) if self._info.is_ref else self._b.bitcast_to(self, dtype)
+
+    @property
+    def reshape(self) -> Callable[..., RefView]:
+        """``ref.reshape(4, 2, 128)``: a view with another shape, as in Pallas. A vector has none: `Pallas.reshape`."""
+        if not self._info.is_ref:
+            refuse_name(self, None, "reshape")
+        return RefView(self).reshape
 
     def abs(self) -> Value:
         """``math.absf`` or ``math.absi``."""
@@ -387,7 +394,7 @@ class Value:
             "no value of a kernel is an array",
             op=written,
             operands=[str(self._info)],
-            hint=hint_for(written.rpartition(".")[2]),
+            hint=hint_for(written),
         )
 
     if not TYPE_CHECKING:  # a checker sees what there is

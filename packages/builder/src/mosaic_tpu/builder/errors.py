@@ -7,12 +7,14 @@ folder with `internal_folder`, so that no error points into it.
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Sequence
 from typing import ClassVar
 
 from mosaic_tpu.builder._frames import internal, user_line
 from mosaic_tpu.builder._frames import internal_folder as internal_folder
-from mosaic_tpu.builder._spelling import foreign, hint_for
+from mosaic_tpu.builder._spelling import foreign, hint_for, miscalled
 
 
 class MosaicError(Exception):
@@ -43,6 +45,8 @@ class MosaicError(Exception):
         self.location = user_line() if location is None else location
         self.hint = hint or self.default_hint
         super().__init__(summary)
+        if isinstance(self, AttributeError):
+            self.name = None  # Python would add a suggestion of its own
 
     def __str__(self) -> str:
         lines = [f"{self.op}: {self.summary}" if self.op else self.summary]
@@ -192,12 +196,14 @@ class ModuleFormatError(MosaicError, ValueError):
 
 
 def explain_foreign(error: Exception) -> None:
-    """Say of what a kernel's function raised, if JAX or NumPy refused to be called there, what to write instead.
+    """Say of what a kernel's function raised, if JAX, NumPy or Python refused a call there, what to write instead.
 
     For packages that call such functions; an error that is not theirs stays.
 
     Raises:
         ForeignCallError: a function of JAX or NumPy raised the error.
+        ArityError: a function of the builder does not take the arguments.
+        KindError: Python's arithmetic was given a view of a ref.
 
     Example:
         >>> explain_foreign(ValueError("no line of a kernel"))
@@ -207,14 +213,27 @@ def explain_foreign(error: Exception) -> None:
         if not internal(at.tb_frame.f_code.co_filename):
             last = at
         at = at.tb_next
-    found = None if last is None else foreign(last.tb_frame, last.tb_lasti)
-    if last is None or found is None or found[1] != "jax":  # NumPy may be called, and tells us where a value is given
+    if last is None:
+        return
+    line = f"{last.tb_frame.f_code.co_filename}:{last.tb_lineno}"
+    if isinstance(error, TypeError) and last.tb_next is None:
+        _explain_call(error, line)
+    found = foreign(last.tb_frame, last.tb_lasti)
+    if found is None or found[1] != "jax":  # NumPy may be called, and tells us where a value is given
         return
     name = found[0]
-    said = " ".join([type(error).__name__, *str(error).partition("\n")[0][:100].split()])
+    text = re.sub(r"<function (\S+) at 0x[0-9a-f]+>", r"\1", str(error).partition("\n")[0])
+    said = textwrap.shorten(f"{type(error).__name__} {text}", 120, placeholder=" …")
     raise ForeignCallError(
-        f"JAX traces no kernel that is built here: {said}",
-        op=name,
-        location=f"{last.tb_frame.f_code.co_filename}:{last.tb_lineno}",
-        hint=hint_for(name.rpartition(".")[2]),
+        f"JAX traces no kernel that is built here: {said}", op=name, location=line, hint=hint_for(name)
     ) from error
+
+
+def _explain_call(error: TypeError, line: str) -> None:
+    """Raise what Python refused at this line of a kernel as an error of ours, if it was to do with us."""
+    said = str(error)
+    wrong = miscalled(said)
+    if wrong is not None:
+        raise ArityError(wrong[1], op=wrong[0], location=line, hint=f"the form is {wrong[2]}") from error
+    if said.startswith("unsupported operand") and "'RefView'" in said:
+        raise KindError("a view of a ref is not a value", location=line, hint="load it first: view[...]") from error

@@ -172,9 +172,10 @@ class RefView:
         """A view of part of this view."""
         return RefIndexer(self)
 
-    def reshape(self, *shape: int) -> RefView:
-        """The same elements with another shape; one size may be -1."""
-        target = _resolve(self.ref._b._ints(shape, "reshape", "shape"), self.shape)
+    def reshape(self, *shape: int | tuple[int, ...]) -> RefView:
+        """The same elements with another shape, of several sizes or one tuple; one size may be -1."""
+        sizes = cast("tuple[int, ...]", shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape)
+        target = _resolve(self.ref._b._ints(sizes, "reshape", "shape"), self.shape)
         places = (*self.places, None) if self.places else ()
         return RefView(self.ref, (*self.transforms, Reshape(target)), target, self.dtype, places)
 

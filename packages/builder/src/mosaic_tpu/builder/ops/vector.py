@@ -291,7 +291,7 @@ class VectorOps(Core):
             kind: how two elements combine.
             source: the vector.
             acc: start value, of the result's type: the remaining dimensions, or a scalar when none remain.
-            axes: dimensions to reduce.
+            axes: dimensions to reduce; none is how Pallas reduces a scalar, as a vector of one.
 
         Example:
             >>> b.multi_reduction("add", b.ref_load(a.x), b.zeros((8,), f32), [1]).shape
@@ -301,7 +301,7 @@ class VectorOps(Core):
         combining = self._member(CombiningKind, kind, name)
         used = self._use_vector(source, name)
         dims = self._ints(axes, name, "axes")
-        if not dims or len(set(dims)) != len(dims) or any(not 0 <= d < source.rank for d in dims):
+        if len(set(dims)) != len(dims) or any(not 0 <= d < source.rank for d in dims):
             self.fail(
                 ArityError,
                 f"axes {dims} of a vector of rank {source.rank}",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from mosaic_tpu.builder import dtypes as dt
+from mosaic_tpu.builder._core import ENTERS
 from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
@@ -35,8 +36,8 @@ _NOT_I32 = frozenset({dt.u32, dt.i64, dt.index, dt.i1, dt.i4, dt.i8, dt.u8, dt.i
 class Scope(AbstractContextManager[None]):
     """A with block, which may also be written as Pallas does: as the decorator of a function that is run at once."""
 
-    def __init__(self, op: str, manager: AbstractContextManager[None]) -> None:
-        self._op, self._manager = op, manager
+    def __init__(self, op: str, manager: AbstractContextManager[None], *, runs: bool = True) -> None:
+        self._op, self._manager, self._runs = op, manager, runs
 
     def __enter__(self) -> None:
         self._manager.__enter__()
@@ -46,8 +47,9 @@ class Scope(AbstractContextManager[None]):
 
     def __call__(self, body: Callable[[], object]) -> None:
         """Run the function in the block."""
-        with self:
-            called(self._op, body)
+        if self._runs:
+            with self:
+                called(self._op, body)
 
 
 class _OneLine:
@@ -86,22 +88,15 @@ class Idioms:
         """Operands must be this builder's scalars or vectors, or numbers."""
         for operand in operands:
             if isinstance(operand, Value):
-                self._b._use(operand, op)
-                if operand._info.is_ref:
-                    self._b.fail(
-                        KindError, "a ref is not a value", op=op, operands=operands, hint="load it first: ref[...]"
-                    )
+                self._value(operand, op)
             elif not isinstance(operand, bool | int | float | np.generic):  # pyright: ignore[reportUnnecessaryIsInstance]
-                shown = " ".join(repr(operand).split())
-                shown = f"{shown[:60]}…" if len(shown) > 60 else shown
-                found = f"{shown} is a {type(operand).__name__}: neither a value of this kernel nor a number"
-                self._b.fail(KindError, found, op=op, hint="arrays enter a kernel as refs")
+                self._b._refuse(operand, op, ENTERS)
 
     def _value(self, x: Value, op: str) -> Value:
         """A scalar or vector of this builder: no number, no ref."""
         self._b._use(x, op)
         if x._info.is_ref:
-            self._b.fail(KindError, "a ref is not a value", op=op, operands=[x], hint="load it first: ref[...]")
+            self._b._refuse(x, op)
         return x
 
     def _callable(self, op: str, *functions: object) -> None:
@@ -261,6 +256,8 @@ class Idioms:
     def _kept(self, reduced: Value, shape: Sequence[int], axes: Sequence[int] | None) -> Value:
         """A reduction of a vector of some shape, with the reduced dimensions once more, of size 1."""
         kept = tuple(1 if axes is None or d in axes else s for d, s in enumerate(shape))
+        if not kept:  # of a scalar
+            return reduced
         return self._b.shape_cast(reduced, kept) if reduced.rank else self._b.broadcast_to(reduced, kept)
 
     def _broadcast_pair(self, x: Value, y: Value, op: str) -> tuple[Value, Value]:

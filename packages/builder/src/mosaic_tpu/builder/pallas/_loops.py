@@ -79,12 +79,12 @@ class Built:
 
     def copy(self, b: Builder) -> Built:
         """The same body once more."""
-        end = _end(b, self.block, "scf.yield", self.yields)
+        ending = end(b, self.block, "scf.yield", self.yields)
         owner = self.owner.clone(ip=False)
         block = owner.regions[0].blocks[0]
         again = list(block.operations)[-1]
         yields = [Value(v, y._info, y._scope) for v, y in zip(again.operands, self.yields, strict=True)]
-        end.erase()
+        ending.erase()
         again.erase()
         return Built(owner, block, yields)
 
@@ -120,19 +120,50 @@ class Built:
 
 
 @contextmanager
+def building(b: Builder) -> Generator[list[IrOperation]]:
+    """Around the building of blocks that are nowhere in the module yet; what holds them is put on the list.
+
+    After an exception the module is incomplete. The blocks are then in it, since they use values that live as long.
+    """
+    owners: list[IrOperation] = []
+    b._incomplete += 1
+    try:
+        yield owners
+    except BaseException:
+        for owner in owners:
+            b.module.body.append(owner)
+        raise
+    b._incomplete -= 1
+
+
+@contextmanager
 def aside(
-    b: Builder, infos: Sequence[TypeInfo], *, drops: bool = True
+    b: Builder,
+    owners: list[IrOperation],
+    infos: Sequence[TypeInfo],
+    *,
+    drops: bool = True,
+    branch: Branch | None = None,
 ) -> Generator[tuple[IrOperation, IrBlock, list[Value]]]:
-    """Emit into a block of its own, with arguments of these types, that is nowhere in the module."""
+    """Emit into a block of its own, with arguments of these types, that is nowhere in the module.
+
+    Args:
+        b: whose ops these are.
+        owners: takes what holds the block (`building`).
+        infos: of the arguments.
+        drops: whether JAX drops what nobody reads in it.
+        branch: that of which it is a side; of a loop's body it makes one.
+    """
     with b.types.context, b.types.unknown:
         kind = ir.FunctionType.get([i.ir for i in infos], [])
         attributes = {"function_type": ir.TypeAttr.get(kind), "sym_name": b.types.string("aside")}
         owner = open_ir.Operation.create("func.func", attributes=attributes, regions=1, ip=False)
+    owners.append(owner)
     location = b._loc()
     block = owner.regions[0].blocks.append(*(i.ir for i in infos), arg_locs=[location] * len(infos))
     outer, outer_ip = b._scope, b._ip
     scope = Scope(b, block, outer)
-    scope.branch = Branch(outer, drops=drops)
+    scope.branch = Branch(outer, drops=drops) if branch is None else branch
     b._scope, b._ip = scope, scope.ip
     try:
         yield owner, block, [Value(a, i, scope) for a, i in zip(block.arguments, infos, strict=True)]
@@ -141,15 +172,21 @@ def aside(
         b._scope, b._ip = outer, outer_ip
 
 
+@contextmanager
+def nowhere(b: Builder, infos: Sequence[TypeInfo] = ()) -> Generator[tuple[IrBlock, list[Value]]]:
+    """Emit into a block, with arguments of these types, that is thrown away."""
+    with building(b) as owners, aside(b, owners, infos) as (_, block, values):
+        yield block, values
+    owners[0].erase()
+
+
 def build(b: Builder, infos: Sequence[TypeInfo], body: Body, *, drops: bool = True) -> Built:
     """Build the body of a counted loop: its arguments are the counter and the carries."""
     counter = b.types.scalar(dt.i32)
-    b._incomplete += 1  # until it is built; an exception leaves it so
-    with aside(b, [counter, *infos], drops=drops) as (owner, block, (index, *carried)):
+    with building(b) as owners, aside(b, owners, [counter, *infos], drops=drops) as (owner, block, (index, *carried)):
         yields = list(body(index, carried))
         for y in yields:
             b._use(y, "scf.yield")
-    b._incomplete -= 1
     return Built(owner, block, yields)
 
 
@@ -230,15 +267,14 @@ def place(
     operands = [low._ir, high._ir, step._ir, *(v._ir for v in kept)]
     created = b._emit_many("scf.for", infos, operands, attributes, 1)
     block = built.block
-    _end(b, block, "scf.yield", [y for y, u in zip(built.yields, unchanged, strict=True) if u is None], created)
+    end(b, block, "scf.yield", [y for y, u in zip(built.yields, unchanged, strict=True) if u is None], created)
     _bind(block, 1, unchanged)
     block.append_to(created.regions[0])
     return _results(b, created, unchanged, infos)
 
 
-def _end(
-    b: Builder, block: IrBlock, name: str, values: Sequence[Value], like: IrOperation | None = None
-) -> IrOperation:
+def end(b: Builder, block: IrBlock, name: str, values: Sequence[Value], like: IrOperation | None = None) -> IrOperation:
+    """End a block with an op that takes these values."""
     with b.types.context, b.types.unknown:
         location = b.types.unknown if like is None else like.location
         used = [v._ir for v in values]
@@ -272,13 +308,13 @@ def _inlined(b: Builder, built: Built, index: Value, split: Split) -> list[Value
     """Emit the body behind the constant of its index; what it carries on."""
     unchanged, carried = split
     inputs = [index, *(c if u is None else u.inside for u, c in zip(unchanged, carried, strict=True))]
-    end = _end(b, built.block, "scf.yield", built.yields)
+    ending = end(b, built.block, "scf.yield", built.yields)
     _bind(built.block, 0, [None if value is None else Kept(value, value) for value in inputs])
     results = [
         Value(v, y._info, b._scope) if u is None else None
-        for v, y, u in zip(end.operands, built.yields, unchanged, strict=True)
+        for v, y, u in zip(ending.operands, built.yields, unchanged, strict=True)
     ]
-    end.erase()
+    ending.erase()
     anchor = index.ir.owner
     for operation in list(built.block.operations):
         operation.operation.move_after(anchor)
@@ -347,17 +383,16 @@ def while_loop(
     body: Callable[..., Sequence[Value]],
 ) -> Results:
     """A `lax.while_loop`: what the body leaves as it is, and the condition does not read, is no carry."""
-    b._incomplete += 1
-    with aside(b, infos, drops=DROPS_IN_WHILE_LOOPS) as (test_owner, test, carried):
-        go_on = condition(*carried)
-        b._use(go_on, "scf.condition")
-        if go_on._info is not b.types.scalar(dt.i1):
-            b.fail(DTypeError, "the condition must be an i1 scalar", op="scf.condition", operands=[go_on])
-    with aside(b, infos, drops=DROPS_IN_WHILE_LOOPS) as (owner, block, carried):
-        yields = list(body(*carried))
-        for y in yields:
-            b._use(y, "scf.yield")
-    b._incomplete -= 1
+    with building(b) as owners:
+        with aside(b, owners, infos, drops=DROPS_IN_WHILE_LOOPS) as (test_owner, test, carried):
+            go_on = condition(*carried)
+            b._use(go_on, "scf.condition")
+            if go_on._info is not b.types.scalar(dt.i1):
+                b.fail(DTypeError, "the condition must be an i1 scalar", op="scf.condition", operands=[go_on])
+        with aside(b, owners, infos, drops=DROPS_IN_WHILE_LOOPS) as (owner, block, carried):
+            yields = list(body(*carried))
+            for y in yields:
+                b._use(y, "scf.yield")
     built, tested = Built(owner, block, yields), Built(test_owner, test, [go_on])
     same = [s and not is_used(tested, n) for n, s in enumerate(built.forwards(0))]
     unchanged = built.kept(0, same, starts, all_made=not DROPS_IN_WHILE_LOOPS)
@@ -368,7 +403,7 @@ def while_loop(
     with b.types.context, b.types.unknown:
         used = [go_on._ir, *test.arguments]
         open_ir.Operation.create("scf.condition", operands=used, loc=created.location, ip=ir.InsertionPoint(test))
-    _end(b, block, "scf.yield", [y for y, u in zip(yields, unchanged, strict=True) if u is None], created)
+    end(b, block, "scf.yield", [y for y, u in zip(yields, unchanged, strict=True) if u is None], created)
     _bind(block, 0, unchanged)
     test.append_to(created.regions[0])
     block.append_to(created.regions[1])

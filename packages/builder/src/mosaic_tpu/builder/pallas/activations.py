@@ -330,10 +330,10 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
 
     @idiom("jax.nn.one_hot(x, n)", "tpu.iota", "arith.cmpi", "arith.extui", group="activations")
     def one_hot(self, x: Value, num_classes: int, *, dtype: DType = dt.f32, axis: int = -1) -> Value:
-        """`jax.nn.one_hot` of a vector of integers: 1 where the new dimension's index is the value.
+        """`jax.nn.one_hot` of integers: 1 where the new dimension's index is the value.
 
         Args:
-            x: a vector of i32.
+            x: a vector or a scalar of i32.
             num_classes: size of the new dimension.
             dtype: of the result.
             axis: where the new dimension stands in the result.
@@ -342,7 +342,7 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
             >>> b.pallas.one_hot(a.ints[0], 8).shape
             (128, 8)
         """
-        self._b._use_vector(x, "one_hot")
+        self._value(x, "one_hot")
         if x.dtype is not dt.i32:
             self._b.fail(DTypeError, f"one_hot of {x.dtype}", op="one_hot", operands=[x], hint="i32 indices")
         size = self._b._int(num_classes, "one_hot", "number of classes")
@@ -350,5 +350,5 @@ class ActivationIdioms(ReductionIdioms, MathIdioms, ChoiceIdioms):
         with self._one_line("one_hot"):
             column = self._b.pallas.expand_dims(x, at)
             counted = tuple(size if d == at else 1 for d in range(x.rank + 1))
-            found = self.eq(column, self._b.iota(counted, dt.i32, (at,)))
+            found = self.eq(column, self._b.pallas.broadcasted_iota(dt.i32, counted, at))
             return self.astype(found, self._b._element(dtype, "one_hot"))

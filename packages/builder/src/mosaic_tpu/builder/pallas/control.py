@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from mosaic_tpu.builder._types import TypeInfo
 from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, YieldTypeError
-from mosaic_tpu.builder.ops.scf import If, IfElse, TypeLike
-from mosaic_tpu.builder.pallas import _loops
+from mosaic_tpu.builder.ops.scf import If, TypeLike
+from mosaic_tpu.builder.pallas import _branches, _loops
 from mosaic_tpu.builder.pallas._base import Idioms, Scope
 from mosaic_tpu.builder.pallas._calls import called
 
@@ -32,8 +32,8 @@ _SCALAR = "compare scalars, n > 0; for vectors b.pallas.where, or b.pallas.any(�
 class ControlIdioms(Idioms):
     """Structured control flow."""
 
-    def _predicate(self, condition: Value, op: str) -> tuple[Value, Branch]:
-        """``i1 → i32 → != 0``: the branch index of `lax.cond`, and what holds the operands of both branches."""
+    def _predicate(self, condition: Value, op: str) -> Value:
+        """``i1 → i32``: the branch index of `lax.cond`."""
         self._value(condition, op)
         if condition.dtype is not dt.i1 or condition.is_shaped:
             self._b.fail(
@@ -43,27 +43,25 @@ class ControlIdioms(Idioms):
                 operands=[condition],
                 hint=_SCALAR,
             )
-        return self._is_not_0(self._b.extui(condition, dt.i32))
+        return self._b.extui(condition, dt.i32)
 
     def _is_not_0(self, index: Value) -> tuple[Value, Branch]:
-        b = self._b
+        """``!= 0``, and what holds the operands of all branches."""
         zero = self._const(0, dt.i32)
-        return b.cmpi("ne", index, zero), Branch(b._scope, _maker(zero))
+        return self._b.cmpi("ne", index, zero), Branch(self._b._scope, _maker(zero))
 
     def _if(self, condition: Value, op: str) -> tuple[If, Branch]:
-        predicate, branch = self._predicate(condition, op)
+        predicate, branch = self._is_not_0(self._predicate(condition, op))
         made = self._b.if_(predicate)
         made._then._scope.branch = branch
         return made, branch
 
-    def _if_else(self, predicate: Value, branch: Branch, results: Sequence[TypeLike]) -> IfElse:
-        made = self._b.if_else(predicate, results)
-        made.then._scope.branch = made.otherwise._scope.branch = branch
-        return made
-
     @idiom("@pl.when(cond)", "arith.extui", "arith.cmpi", "scf.if", group="control", traits=("region",))
-    def when(self, condition: Value) -> Scope:
+    def when(self, condition: Value | bool) -> Scope:
         """`pl.when` as a with block, or as the decorator of a function without arguments.
+
+        Of Python's own True what is in it is emitted as it stands, of False nothing: a function is then not called,
+        and the ops of a block are thrown away.
 
         Example:
             >>> with b.pallas.when(b.lift(1) < 2):
@@ -72,7 +70,17 @@ class ControlIdioms(Idioms):
             ... def _():
             ...     b.pallas.store(a.x, b.pallas.zeros((8, 128), f32))
         """
+        if isinstance(condition, bool | np.bool):
+            known = bool(condition)
+            if type(condition) is not bool:  # to Pallas an array, which it makes a constant of
+                self._const(int(condition), dt.i32)
+            return Scope("when", nullcontext() if known else self._nowhere(), runs=known)
         return Scope("when", self._when(condition))
+
+    @contextmanager
+    def _nowhere(self) -> Generator[None]:
+        with _loops.nowhere(self._b):
+            yield
 
     @contextmanager
     def _when(self, condition: Value) -> Generator[None]:
@@ -84,24 +92,36 @@ class ControlIdioms(Idioms):
     )
     def cond(
         self,
-        condition: Value,
-        on_true: Callable[[], Carry | None],
-        on_false: Callable[[], Carry | None],
-        results: Sequence[TypeLike] = (),
+        condition: Value | bool,
+        on_true: Callable[[], Sequence[Operand] | None],
+        on_false: Callable[[], Sequence[Operand] | None],
+        results: Sequence[TypeLike] | None = None,
     ) -> Carry:
-        """`lax.cond`; ``results`` are the types both branches return.
+        """`lax.cond`: what the branch returned.
+
+        What both return as it was before is no result of the ``scf.if``, as in JAX, and comes out as it was.
+
+        Args:
+            condition: an ``i1`` scalar; of Python's own True or False, that branch alone is emitted.
+            on_true: a function without arguments that returns a tuple of values and numbers, or nothing.
+            on_false: the same; of the same types.
+            results: the types, to have them checked; those of what ``on_true`` returns if omitted.
+
+        Raises:
+            YieldTypeError: a branch returns no tuple, or values of other types.
 
         Example:
-            >>> b.pallas.cond(b.lift(1) < 2, lambda: (b.lift(3),), lambda: (b.lift(4),), [b.scalar_ty(i32)])[0].dtype
+            >>> b.pallas.cond(b.lift(1) < 2, lambda: (b.lift(3),), lambda: (b.lift(4),))[0].dtype
             i32
         """
         self._callable("cond", on_true, on_false)
-        with self._if_else(*self._predicate(condition, "cond"), results) as choice:
-            with choice.then:
-                choice.yield_then(*self._branch("cond", on_true))
-            with choice.otherwise:
-                choice.yield_else(*self._branch("cond", on_false))
-        return choice.results
+        if isinstance(condition, bool | np.bool):
+            self._const(int(condition), dt.i32)
+            return self._owned("cond", on_true if condition else on_false)
+        index = self._predicate(condition, "cond")
+        test, branch = self._is_not_0(index)
+        true, false = self._sides("cond", branch, (on_true, on_false), results)
+        return tuple(_branches.choose(self._b, index, test, (false, true)))
 
     @idiom(
         "lax.switch(index, branches)",
@@ -113,22 +133,26 @@ class ControlIdioms(Idioms):
         traits=("region",),
     )
     def switch(
-        self, index: Value | int, branches: Sequence[Callable[[], Carry | None]], results: Sequence[TypeLike] = ()
-    ) -> Carry:
+        self,
+        index: Value | int,
+        branches: Sequence[Callable[[], Sequence[Operand] | None]],
+        results: Sequence[TypeLike] | None = None,
+    ) -> Carried:
         """`lax.switch`: the branch of that number, the first or last beyond; one ``scf.if`` inside another.
 
         Args:
             index: an i32 scalar; of an int, the branch alone is emitted.
-            branches: functions without arguments that return the results.
-            results: the types they return.
+            branches: functions without arguments that return a tuple of values and numbers, or nothing.
+            results: the types, to have them checked; those of what the first branch returns if omitted.
 
         Raises:
             ArityError: there is no branch.
             DTypeError: the index is not an i32 scalar.
+            YieldTypeError: a branch returns no tuple, or values of other types.
 
         Example:
             >>> branches = [lambda: (b.lift(10),), lambda: (b.lift(11),), lambda: (a.i,)]
-            >>> b.pallas.switch(a.i, branches, [b.scalar_ty(i32)])[0].dtype
+            >>> b.pallas.switch(a.i, branches)[0].dtype
             i32
         """
         b, op = self._b, "switch"
@@ -146,23 +170,30 @@ class ControlIdioms(Idioms):
         last = self._const(len(branches) - 1, dt.i32)
         chosen = b.minsi(b.maxsi(chosen, first), last)
         if known is not None:
-            return self._branch(op, branches[min(max(known, 0), len(branches) - 1)])
-        return self._switch(chosen, list(branches), results)
+            return self._owned(op, branches[min(max(known, 0), len(branches) - 1)])
+        test, branch = self._is_not_0(chosen)
+        return tuple(_branches.choose(b, chosen, test, self._sides(op, branch, branches, results)))
 
-    def _switch(self, index: Value, branches: list[Callable[[], Carry | None]], results: Sequence[TypeLike]) -> Carry:
-        b = self._b
-        with self._if_else(*self._is_not_0(index), results) as choice:
-            with choice.then:
-                if len(branches) > 2:
-                    rest = b.subi(index, self._const(1, dt.i32))
-                    choice.yield_then(*self._switch(rest, branches[1:], results))
-                else:
-                    choice.yield_then(*self._branch("switch", branches[1]))
-            with choice.otherwise:
-                choice.yield_else(*self._branch("switch", branches[0]))
-        return choice.results
+    def _sides(
+        self,
+        op: str,
+        branch: Branch,
+        functions: Sequence[Callable[[], Sequence[Operand] | None]],
+        results: Sequence[TypeLike] | None,
+    ) -> list[_loops.Built]:
+        """The branches, built; ``branch`` holds their operands."""
+        infos = None if results is None else self._b._infos(results, op)
 
-    def _branch(self, op: str, branch: Callable[[], Carry | None]) -> Carry:
+        def side(function: Callable[[], Sequence[Operand] | None]) -> Callable[[], Carry]:
+            return lambda: self._owned(op, function)
+
+        return _branches.build(self._b, op, branch, [side(f) for f in functions], infos)
+
+    def _owned(self, op: str, branch: Callable[[], Sequence[Operand] | None]) -> Carry:
+        """What a branch returned, as values."""
+        return tuple(self._own(v) for v in self._branch(op, branch))
+
+    def _branch(self, op: str, branch: Callable[[], Sequence[Operand] | None]) -> Carried:
         """What a branch returned, a tuple or nothing."""
         found = called(op, branch)
         if found is None:
@@ -446,16 +477,25 @@ class ControlIdioms(Idioms):
     @idiom(
         "pl.run_scoped(body, …)", "tpu.region", "memref.alloca", "tpu.sem_alloc", group="control", traits=("region",)
     )
-    def run_scoped(self) -> Scope:
+    def run_scoped(self, *given: object) -> Scope:
         """`pl.run_scoped` as a with block: allocate inside with ``b.alloca`` and ``b.sem_alloc``.
 
         As Pallas's it may also be the decorator of a function, here one without arguments.
+
+        Args:
+            given: nothing; refused with what to write.
+
+        Raises:
+            ArityError: it was given a function, or what to allocate.
 
         Example:
             >>> with b.pallas.run_scoped():
             ...     scratch = b.alloca((8, 128), f32)
             ...     scratch[...] = a.x[...]
         """
+        if given:
+            hint = 'with b.pallas.run_scoped(): tile = b.alloca((8, 128), f32); arrived = b.sem_alloc("dma"); …'
+            self._b.fail(ArityError, "the scope is a with block, and allocates inside", op="run_scoped", hint=hint)
         return Scope("run_scoped", self._scope())
 
     @contextmanager

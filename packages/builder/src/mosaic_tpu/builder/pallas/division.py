@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
+
+import numpy as np
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
-from mosaic_tpu.builder._value import Operand, Value
-from mosaic_tpu.builder.errors import UnsupportedOpError
+from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder.errors import ConstantError, UnsupportedOpError
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
 
 
@@ -116,17 +119,32 @@ class DivisionIdioms(ElementwiseIdioms):
         first, second = self.astype(first, common), self.astype(second, common)
         return self.rem(*self._ranks(first, second))
 
+    @overload
+    def cdiv(self, x: int, n: int) -> int: ...
+    @overload
+    def cdiv(self, x: Value, n: Operand) -> Value: ...
+    @overload
+    def cdiv(self, x: Number, n: Value) -> Value: ...
     @idiom("pl.cdiv(x, n)", "arith.addi", "arith.divsi", group="elementwise", traits=("elementwise", "pure"))
-    def cdiv(self, x: Value, n: int) -> Value:
-        """`pl.cdiv`: ``(x + n - 1)`` divided by ``n`` towards zero.
+    def cdiv(self, x: Operand, n: Operand) -> Value | int:
+        """`pl.cdiv`: ``(x + (n - 1))`` divided by ``n`` towards zero; of two ints an int.
 
         Example:
-            >>> b.pallas.cdiv(b.lift(7), 2).dtype
-            i32
+            >>> b.pallas.cdiv(b.lift(7), 2).dtype, b.pallas.cdiv(7, 2)
+            (i32, 4)
         """
-        self._value(x, "cdiv")
-        size = self._b._int(n, "cdiv", "divisor")
-        return self.div(self.add(x, size - 1), size)
+        if isinstance(x, int) and isinstance(n, int):
+            if not n:
+                self._b.fail(ConstantError, f"{x} divided by 0", op="cdiv", hint="a divisor above 0")
+            total = x + n - 1
+            return -(-total // n) if (total < 0) != (n < 0) else total // n
+        self._check("cdiv", x, n)
+        with self._one_line("cdiv"):
+            if isinstance(n, Value):
+                return self.div(self.add(x, self.sub(n, 1)), n)
+            if not isinstance(n, int | float | np.number):  # pyright: ignore[reportUnnecessaryIsInstance]
+                self._b._refuse(n, "cdiv")
+            return self.div(self.add(x, n - 1), n)
 
 
 #: The integers of a float's width, and 1.0 in its bits.

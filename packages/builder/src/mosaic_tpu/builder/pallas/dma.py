@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -191,17 +191,45 @@ class DmaIdioms(RefIdioms):
             >>> b.pallas.semaphore_signal(b.sem_alloc(), 1, device_id=neighbour)
         """
         b, op = self._b, "on_mesh"
-        for given in (coordinates, mesh):
-            if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-                b.fail(KindError, f"{given!r} is not a mapping", op=op, hint='on_mesh({"y": 1}, mesh={"x": 2, "y": 4})')
+        if not isinstance(coordinates, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            hint = 'on_mesh({"y": 1}, mesh={"x": 2, "y": 4})'
+            b.fail(KindError, f"{coordinates!r} is not a mapping", op=op, hint=hint)
+        sizes = self._mesh_sizes(op, coordinates, mesh)
+        found = {n: c if isinstance(c, Value) else b._int(c, op, "coordinate") for n, c in coordinates.items()}
+        return MeshDevice(found, sizes)
+
+    def _mesh_sizes(self, op: str, axes: Iterable[str], mesh: Mapping[str, int]) -> dict[str, int]:
+        """The sizes of a mesh that has these axes."""
+        b = self._b
+        if not isinstance(mesh, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            b.fail(KindError, f"{mesh!r} is not a mapping", op=op, hint='mesh={"x": 2, "y": 4}')
         sizes = {axis: b._int(size, op, "size of the mesh") for axis, size in mesh.items()}
         if any(size < 1 for size in sizes.values()):
             b.fail(AttributeValueError, f"a mesh of {sizes}", op=op, hint="sizes are positive")
-        unknown = [axis for axis in coordinates if axis not in sizes]
+        unknown = [axis for axis in axes if axis not in sizes]
         if unknown:
             b.fail(ArityError, f"no axis {unknown[0]!r}", op=op, hint=f"the mesh has {', '.join(map(str, sizes))}")
-        found = {n: c if isinstance(c, Value) else b._int(c, op, "coordinate") for n, c in coordinates.items()}
-        return MeshDevice(found, sizes)
+        return sizes
+
+    @idiom("lax.axis_index(name)", "tpu.device_id", "arith.divui", "arith.remui", group="dma")
+    def axis_index(self, name: str, mesh: Mapping[str, int]) -> Value:
+        """`lax.axis_index` under `jax.shard_map`: where this device is along an axis of the mesh.
+
+        Args:
+            name: of the axis.
+            mesh: the size of every axis, in the order of the call's mesh.
+
+        Raises:
+            ArityError: an axis that the mesh does not have.
+            AttributeValueError: a size that is not positive.
+
+        Example:
+            >>> b.pallas.axis_index("y", mesh={"x": 2, "y": 4}).dtype
+            i32
+        """
+        sizes = self._mesh_sizes("axis_index", (name,), mesh)
+        with self._one_line("axis_index"):
+            return self._axis_index(sizes[name], _stride(sizes, name))
 
     def _device(self, device: Device | None) -> Value | None:
         given, compute = self._given_device(device)
@@ -221,7 +249,7 @@ class DmaIdioms(RefIdioms):
     def _mesh_number(self, known: Mapping[str, Value], mesh: Mapping[str, int]) -> Value:
         """The number of a device: its coordinates times the strides of the mesh."""
         b = self._b
-        strides = {axis: math.prod(list(mesh.values())[n + 1 :]) for n, axis in enumerate(mesh)}
+        strides = {axis: _stride(mesh, axis) for axis in mesh}
         complete = {
             axis: known[axis] if axis in known else self._axis_index(mesh[axis], strides[axis]) for axis in mesh
         }
@@ -371,3 +399,8 @@ class DmaIdioms(RefIdioms):
         """
         view = self._view(semaphore, "semaphore_read")
         return self._b.sem_read(self._materialize(view, self._hoist(view)))
+
+
+def _stride(mesh: Mapping[str, int], axis: str) -> int:
+    """By how much the numbers of two neighbours along an axis differ."""
+    return math.prod(list(mesh.values())[list(mesh).index(axis) + 1 :])

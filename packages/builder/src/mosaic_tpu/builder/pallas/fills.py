@@ -6,50 +6,57 @@ from collections.abc import Sequence
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
-from mosaic_tpu.builder._value import Number, Operand, Value
+from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.errors import ShapeError
 from mosaic_tpu.builder.pallas.elementwise import ElementwiseIdioms
+from mosaic_tpu.builder.pallas.refs import RefLike
 from mosaic_tpu.builder.pallas.shapes import ShapeIdioms
+from mosaic_tpu.builder.views import RefView
 
 
 class FillIdioms(ShapeIdioms, ElementwiseIdioms):
     """`jnp.*_like`, `jnp.tri` and its relatives."""
 
     @idiom("jnp.full_like(x, value)", "arith.constant", "vector.broadcast", group="fills")
-    def full_like(self, x: Value, value: Number) -> Value:
+    def full_like(self, x: RefLike, value: Operand, dtype: DType | None = None) -> Value:
         """`jnp.full_like`.
 
+        Args:
+            x: what has the shape: a value, or a ref or a view of one, which is not read.
+            value: a number or a value.
+            dtype: that of ``x`` if omitted.
+
         Example:
-            >>> b.pallas.full_like(a.x[...], 2.0).shape
+            >>> b.pallas.full_like(a.x, 2.0).shape
             (8, 128)
         """
-        return self._full_like(x, value, "full_like")
+        return self._full_like(x, value, dtype, "full_like")
 
-    def _full_like(self, x: Value, value: Number, op: str) -> Value:
-        self._value(x, op)
+    def _full_like(self, x: RefLike, value: Operand, dtype: DType | None, op: str) -> Value:
+        self._b._use(x.ref if isinstance(x, RefView) else x, op)
         with self._one_line(op):
-            return self.full(x.shape, value, x.dtype)
+            return self.full(x.shape, value, x.dtype if dtype is None else self._b._data_type(dtype, op))
 
     @idiom("jnp.zeros_like(x)", "arith.constant", "vector.broadcast", group="fills")
-    def zeros_like(self, x: Value) -> Value:
-        """`jnp.zeros_like`.
+    def zeros_like(self, x: RefLike, dtype: DType | None = None) -> Value:
+        """`jnp.zeros_like`. See `full_like`.
 
         Example:
-            >>> b.pallas.zeros_like(a.x[...]).shape
+            >>> b.pallas.zeros_like(a.x).shape
             (8, 128)
         """
-        return self._full_like(x, 0, "zeros_like")
+        return self._full_like(x, 0, dtype, "zeros_like")
 
     @idiom("jnp.ones_like(x)", "arith.constant", "vector.broadcast", group="fills")
-    def ones_like(self, x: Value) -> Value:
-        """`jnp.ones_like`.
+    def ones_like(self, x: RefLike, dtype: DType | None = None) -> Value:
+        """`jnp.ones_like`. See `full_like`.
 
         Example:
-            >>> b.pallas.ones_like(a.x[...]).shape
+            >>> b.pallas.ones_like(a.x).shape
             (8, 128)
         """
-        return self._full_like(x, 1, "ones_like")
+        return self._full_like(x, 1, dtype, "ones_like")
 
     # --- triangles ----------------------------------------------------------------------------------------------------
 

@@ -334,7 +334,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             >>> b.pallas.allclose(a.x[...], 1.0).shape
             ()
         """
-        self._b._use_vector(x, "allclose")
+        self._value(x, "allclose")
         with self._one_line("allclose"):
             return self.all(self._isclose(x, y, rtol, atol, equal_nan, "allclose"))
 
@@ -350,7 +350,7 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             ()
         """
         for value in (x, y):
-            self._b._use_vector(value, "array_equal")
+            self._value(value, "array_equal")
         if x.shape != y.shape:
             self._b.fail(ShapeError, "vectors of two shapes are never equal", op="array_equal", operands=[x, y])
         with self._one_line("array_equal"):

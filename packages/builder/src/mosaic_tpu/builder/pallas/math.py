@@ -366,7 +366,7 @@ class MathIdioms(ElementwiseIdioms):
 
     @idiom("pl.reciprocal(x)", "tpu.reciprocal", group="math", traits=("elementwise", "pure"))
     def reciprocal(self, x: Value, *, approx: bool = False, full_range: bool = False) -> Value:
-        """`pl.reciprocal` of a vector of f32 or bf16; `jnp.reciprocal` is ``1 / x``.
+        """`pl.reciprocal` of a vector of f32 or bf16, an op of the hardware's own. `jnp_reciprocal` divides.
 
         Args:
             x: a vector.
@@ -381,6 +381,17 @@ class MathIdioms(ElementwiseIdioms):
         if x.dtype not in (dt.f32, dt.bf16):
             self._b.fail(DTypeError, f"reciprocal of {x.dtype}", op="reciprocal", operands=[x], hint="f32 or bf16")
         return self._b.reciprocal(x, approximate=approx, full_range=full_range)
+
+    @idiom("jnp.reciprocal(x)", "arith.divf", group="math", traits=("elementwise", "pure"))
+    def jnp_reciprocal(self, x: Value) -> Value:
+        """`jnp.reciprocal` and `lax.reciprocal`: ``1.0 / x``. `reciprocal` is the hardware's, of vectors alone.
+
+        Example:
+            >>> b.pallas.jnp_reciprocal(a.x[...]).shape
+            (8, 128)
+        """
+        with self._one_line("jnp_reciprocal"):
+            return self.div(1.0, self._inexact(x, "jnp_reciprocal"))
 
     # --- signs and rounding -----------------------------------------------------------------------------------------
 

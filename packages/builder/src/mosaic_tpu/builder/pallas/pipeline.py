@@ -15,7 +15,7 @@ from mosaic_tpu.builder._value import Value
 from mosaic_tpu.builder.enums import DimensionSemantics, MemorySpace, PipelineMode
 from mosaic_tpu.builder.errors import ArityError, AttributeValueError, KindError, MemorySpaceError, WindowError
 from mosaic_tpu.builder.pallas._calls import called
-from mosaic_tpu.builder.pallas._loops import aside, dynamic_loop, static_loop
+from mosaic_tpu.builder.pallas._loops import dynamic_loop, nowhere, static_loop
 from mosaic_tpu.builder.pallas._staging import Literal, Staged, Staging
 from mosaic_tpu.builder.pallas.control import ControlIdioms
 from mosaic_tpu.builder.pallas.pipeline_buffers import Block, Buffers, BufferType, Indices, entries_of, read_block
@@ -212,7 +212,7 @@ class _Run:
         if block.index_map is None or not moving:
             return True
         i32 = self.b.types.scalar(dt.i32)
-        with aside(self.b, [i32] * len(self.grid)) as (_, region, ids):
+        with nowhere(self.b, [i32] * len(self.grid)) as (region, ids):
             returned = block.index_map(*ids)
             moved = [ids[n] for n in moving]
             used = any(_is_used(i) for i in moved) or any(e is i for e in entries_of(returned) for i in moved)

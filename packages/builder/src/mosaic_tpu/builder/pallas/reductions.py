@@ -32,7 +32,7 @@ class ReductionIdioms(ElementwiseIdioms):
         where: Value | None = None,
         initial: Operand | None = None,
     ) -> Value:
-        self._b._use_vector(x, name)
+        self._value(x, name)
         if not (x.dtype.is_float or x.dtype is dt.i32):
             self._b.fail(
                 UnsupportedOpError,
@@ -77,11 +77,19 @@ class ReductionIdioms(ElementwiseIdioms):
     def _to_scalar(self, x: Value, kind: str, value: Number, axes: Sequence[int]) -> Value:
         """A leading 1, a reduction of the rest, ``1 x 1 …``, an extract: no scalar reduction exists on the VPU."""
         rank = x.rank
+        if not rank:
+            return self._scalar_reduced(x, kind, value)
         lifted = self._b.shape_cast(x, (1, *x.shape))
         acc = self._b.full((1,), value, x.dtype)
         reduced = self._b.multi_reduction(kind, lifted, acc, tuple([axis + 1 for axis in axes]))
         kept = self._b.shape_cast(reduced, (1,) * (rank + 1))
         return self._squeezed(kept)
+
+    def _scalar_reduced(self, x: Value, kind: str, value: Number) -> Value:
+        """A scalar reduced: a vector of one, which is reduced along no dimension."""
+        b = self._b
+        one = b.broadcast_to(x, (1,))
+        return b.vector_extract(b.multi_reduction(kind, one, b.full((1,), value, x.dtype), ()), (0,))
 
     @idiom("jnp.sum(x, axis)", "vector.multi_reduction", group="reductions", traits=("reduction", "pure"))
     def sum(
@@ -97,7 +105,7 @@ class ReductionIdioms(ElementwiseIdioms):
         """`jnp.sum`: 16-bit floats are summed in f32 and cast back, narrow integers and booleans in i32, as JAX does.
 
         Args:
-            x: a vector of floats or signed integers, or of booleans, which are counted.
+            x: floats or signed integers, or booleans, which are counted; a scalar, too.
             axis: one axis, several, or all of them (a scalar result).
             keepdims: keep reduced axes with size 1.
             dtype: what to cast to first, and of the result.
@@ -113,7 +121,7 @@ class ReductionIdioms(ElementwiseIdioms):
             >>> b.pallas.sum(a.x[...], 1).shape, b.pallas.sum(a.x[...]).shape
             ((8,), ())
         """
-        self._b._use_vector(x, "sum")
+        self._value(x, "sum")
         with self._one_line("sum"):
             if x.dtype is dt.i1 or (dtype is None and x.dtype in (dt.i4, dt.i8, dt.i16)):
                 x = self.astype(x, dt.i32)
@@ -136,7 +144,7 @@ class ReductionIdioms(ElementwiseIdioms):
         """`jnp.max`: NaN wins.
 
         Args:
-            x: a vector of floats or of i32.
+            x: floats or i32; a scalar, too.
             axis: one axis, several, or all of them (a scalar result).
             keepdims: keep reduced axes with size 1.
             where: ``i1`` that broadcasts to ``x``: what is left out where it is false; with ``initial``.
@@ -197,7 +205,7 @@ class ReductionIdioms(ElementwiseIdioms):
 
     def _reduce_booleans(self, name: str, x: Value, axis: Axis, keepdims: bool, combine: Combine) -> Value:
         """1.0 and 0.0 reduced, and compared with 0: Mosaic reduces no booleans."""
-        self._b._use_vector(x, name)
+        self._value(x, name)
         axes = None if axis is None else self._axes(axis, x.rank, name, x)
         keepdims = self._b._flag(keepdims, name, "keepdims")
         with self._one_line(name):
@@ -234,7 +242,7 @@ class ReductionIdioms(ElementwiseIdioms):
             >>> b.pallas.count_nonzero(a.x[...], 1).dtype
             i32
         """
-        self._b._use_vector(x, "count_nonzero")
+        self._value(x, "count_nonzero")
         self._no_list(axis, "count_nonzero")
         axis = None if axis is None else self._axes(axis, x.rank, "count_nonzero", x)
         with self._one_line("count_nonzero"):
@@ -248,7 +256,7 @@ class ReductionIdioms(ElementwiseIdioms):
 
     def _floating(self, x: Value, op: str) -> tuple[Value, DType]:
         """What a mean is taken of, and its type: of integers f32, of 16-bit floats that type, summed in f32."""
-        self._b._use_vector(x, op)
+        self._value(x, op)
         if not x.dtype.is_float and not x.dtype.is_int:
             self._b.fail(DTypeError, f"{op} of {x.dtype}", op=op, operands=[x], hint="floats or integers")
         wide = x if x.dtype.is_float and x.dtype.bits != 16 else self.astype(x, dt.f32)
@@ -284,7 +292,7 @@ class ReductionIdioms(ElementwiseIdioms):
             ((8,), bf16)
         """
         with self._one_line("mean"):
-            self._b._use_vector(x, "mean")
+            self._value(x, "mean")
             count: Operand = self._count(x, axis, "mean")
             if where is not None:
                 mask = self._b.pallas.broadcast_to(self._value(where, "mean"), x.shape)
@@ -311,7 +319,7 @@ class ReductionIdioms(ElementwiseIdioms):
             >>> b.pallas.var(a.x[...], 1).shape
             (8,)
         """
-        self._b._use_vector(x, "var")
+        self._value(x, "var")
         less = self._b._int(ddof, "var", "ddof")
         count = self._count(x, axis, "var")
         with self._one_line("var"):

@@ -173,7 +173,8 @@ class ShapeIdioms(Idioms):
     def index(self, x: Value, index: object) -> Value:
         """``x[index]`` of a vector, as jnp indexes: a slice unless it is whole, then dropped and new dimensions.
 
-        Same as ``x[index]`` on the value itself. Takes ints, slices without steps, one ellipsis and ``None``.
+        Same as ``x[index]`` on the value itself. Takes ints, slices without steps, one ellipsis and ``None``; of a
+        scalar, ``None`` makes a vector.
 
         Raises:
             KindError: an index known at run time only, or a slice with a step, which Mosaic refuses.
@@ -182,8 +183,10 @@ class ShapeIdioms(Idioms):
             >>> b.pallas.index(a.x[...], (2, slice(0, 64))).shape, a.x[...][:, None].shape
             ((64,), (8, 1, 128))
         """
-        self._b._use_vector(x, "index")
+        self._value(x, "index")
         entries: tuple[object, ...] = index if isinstance(index, tuple) else (index,)  # pyright: ignore[reportUnknownVariableType]
+        if not x.rank and any(e is not None and e is not ... for e in entries):
+            self._b.fail(ArityError, "a scalar has no element", op="index", operands=[x], hint="x[None] is a vector")
         found = parse_index(tuple(e for e in entries if e is not None), x.shape)
         starts = [e.start if isinstance(e, Slice) else e for e in found.entries]
         if any(isinstance(n, Value) for n in (*starts, *found.sizes)) or any(
@@ -253,7 +256,7 @@ class ShapeIdioms(Idioms):
             return b.pallas.add(low, found) if low or step is not None else found
 
     @idiom("jnp.concatenate(xs, axis)", "tpu.concatenate", group="shapes")
-    def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
+    def concatenate(self, xs: Sequence[Value], axis: int = 0) -> Value:
         """`jnp.concatenate`; of one vector, that vector.
 
         Example:
