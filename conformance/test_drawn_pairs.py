@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from conformance import cheat_sheet
+from conformance import cheat_sheet, drawn_loops
 from conformance.cases.cheat_sheet.elementwise import JAX_NAMES
 from conformance.cases.cheat_sheet.pairs import Pair, Pairs, out, smem, vmem
 from conformance.conftest import Record
@@ -61,6 +61,22 @@ def shape(draw: Draw, least: int = 1, most: int = 3) -> tuple[int, ...]:
     while math.prod(found) > 1 << 16:
         found[found.index(max(found))] = 8
     return tuple(found)
+
+
+def loops(draw: Draw) -> Pair:
+    """Loops, with what they carry."""
+    return statements(*drawn_loops.loops(draw), **drawn_loops.OPERANDS)
+
+
+def pythons(draw: Draw) -> Pair:
+    """What Python has a word or a sign of its own for, of one array, or of two or an array and a number."""
+    dtype, whole = draw(st.sampled_from(NUMBERS)), shape(draw)
+    one = ["round(x)", "round(x, 0)", "round(x, 2)", "abs(x)", "+x", "-x"]
+    other = draw(st.sampled_from(["y", "3", "2.5", "np.int32(3)", "np.float32(2.5)"]))
+    two = [f"(lambda q, r: q + r)(*divmod({', '.join(pair)}))" for pair in (("x", other), (other, "x"))]
+    text = draw(st.sampled_from([*one, *two, *two]))
+    names = "xy" if "y" in text else "x"
+    return expression(text, None, **{name: vmem(dtype, whole) for name in names})
 
 
 def operators(draw: Draw) -> Pair:
@@ -186,7 +202,7 @@ def products(draw: Draw) -> Pair:
     )
 
 
-FAMILIES: Final = (operators, reductions, casts, rearrangements, indices, products)
+FAMILIES: Final = (loops, pythons, operators, reductions, casts, rearrangements, indices, products)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)

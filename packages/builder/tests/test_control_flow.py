@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 
-from mosaic_tpu.builder import Args, Builder, Ref, Scalar, f32, i32
+from mosaic_tpu.builder import Args, Builder, Ref, Scalar, Value, f32, i32
 from mosaic_tpu.builder import errors as e
 
 from .conftest import Raises
@@ -393,25 +396,129 @@ def test_a_number_that_nobody_reads_has_no_constant(b: Builder, a: Args) -> None
     assert len(_constants(b)) == 1 and changed.dtype is total.dtype is i32
 
 
-def test_a_number_that_stays_is_a_value_like_any_other(b: Builder, a: Args) -> None:
-    n, _ = b.pallas.fori_loop(0, 4, lambda i, n, c: (n, c + i), (77, a.i))
-    assert (n.dtype, n.shape, n.is_vector) == (i32, (), False)
-    assert b.addi(n, a.i).dtype is i32 and (n < a.i).shape == () and (n + a.i).dtype is i32
-    with b.pallas.when(n > a.i):
-        a.y[...] = a.x[...] + n
-    a.y[...] = a.x[...] * b.pallas.astype(n, f32)
-    b.finish()
+LOOPS: dict[str, Callable[[Builder, Args, object], tuple[object, ...]]] = {
+    "fori_loop": lambda b, a, n: b.pallas.fori_loop(0, 4, lambda i, n, c: (n, c + n), (n, a.i)),
+    "unrolled": lambda b, a, n: b.pallas.fori_loop(0, 4, lambda i, n, c: (n, c + n), (n, a.i), unroll=True),
+    "dynamic": lambda b, a, n: b.pallas.fori_loop(0, a.i, lambda i, n, c: (n, c + n), (n, a.i)),
+    "never": lambda b, a, n: b.pallas.fori_loop(0, 0, lambda i, n, c: (n, c + n), (n, a.i)),
+    "while_loop": lambda b, a, n: b.pallas.while_loop(lambda n, c: c < 9, lambda n, c: (n, c + n), (n, a.i)),
+    "loop": lambda b, a, n: b.pallas.loop(0, 4, init_carry=(n, a.i))(lambda i, n, c: (n, c + n)),
+}
 
 
-def test_a_number_that_stays_is_its_builders_and_its_regions(a: Args, b: Builder) -> None:
-    kept = []
-    with b.pallas.when(a.i > 0):
-        kept += b.pallas.fori_loop(0, 4, lambda i, n, c: (n, c + i), (77, a.i))
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize("number", [77, np.int32(77)])
+def test_a_number_that_stays_comes_out_as_that_number(
+    b: Builder, a: Args, loop: Callable[[Builder, Args, object], tuple[object, ...]], number: object
+) -> None:
+    found, total = loop(b, a, number)
+    assert found is number and isinstance(total, Value)
+    one = b.lift(1)
+    assert loop(b, a, one)[0]._ir == one._ir  # type: ignore[attr-defined]
+
+
+def test_what_comes_out_of_a_loop_as_a_number_is_computed_with_before_the_kernel_runs(b: Builder, a: Args) -> None:
+    n, _ = b.pallas.fori_loop(0, 4, lambda i, n, c: (n, c + n), (70, a.i))
+    made = b.lift(n + 7)
+    assert len(_constants(b)) == 1 and made.dtype is i32 and list(range(n)) == list(range(70))
+
+
+def test_a_number_that_changes_comes_out_as_a_value(b: Builder, a: Args) -> None:
+    swapped = b.pallas.fori_loop(0, 4, lambda i, n, m: (m, n), (77, 78))
+    twice = b.pallas.fori_loop(0, 4, lambda i, n, m: (n, n), (77, 78))
+    assert [type(v) for v in (*swapped, *twice)] == [Value, Value, int, Value]
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_a_carry_that_stays_is_a_number_or_a_value(
+    b: Builder, a: Args, raises: Raises, loop: Callable[[Builder, Args, object], tuple[object, ...]]
+) -> None:
+    with raises(e.KindError, "carry", "'x' is a str"):
+        loop(b, a, "x")
+    with raises(e.ConstantError, "carry", "does not fit in i32"):
+        loop(b, a, 1 << 31)
+    with raises(e.ClosedRegionError):
+        loop(b, a, _of_a_closed_region(b))
+
+
+def _of_a_closed_region(b: Builder) -> Value:
+    with b.pallas.run_scoped():
+        return b.lift(1)
+
+
+# ----------------------------------------------------------------------------------------------------- unrolled loops
+
+
+def test_the_body_of_an_unrolled_loop_is_called_once_and_emitted_each_time(b: Builder, a: Args) -> None:
+    calls = []
+
+    def body(i: Value, total: Value) -> tuple[Value]:
+        calls.append(i)
+        with b.pallas.when(i < 2):
+            a.y[i] = a.x[i] * 77.5
+        return (total + i,)
+
+    b.pallas.fori_loop(3, 6, body, (a.i,), unroll=True)
+    text = b.finish().text(canonical=False, locations=True)
+    assert len(calls) == 1
+    assert text.count("arith.mulf") == text.count("scf.if") == 3 and "scf.for" not in text
+    assert [f"arith.constant {n} : i32" in text for n in (2, 3, 4, 5, 6)] == [True, True, True, True, False]
+    line = body.__code__.co_firstlineno + 3
+    assert text.count(f'test_control_flow.py":{line}:') >= 1
+
+
+def test_what_an_unrolled_loop_made_inside_stays_inside(b: Builder, a: Args) -> None:
+    made: list[Value] = []
+
+    def body(i: Value) -> None:
+        made.append(i + 1)
+
+    b.pallas.fori_loop(0, 2, body, unroll=2)
     with pytest.raises(e.ClosedRegionError):
-        b.addi(kept[0], a.i)
-    with pytest.raises(e.ClosedRegionError):
-        b.pallas.fori_loop(0, 4, lambda i, n: (n,), (kept[0],))
-    other = Builder("other")
-    other.declare_args({"i": Scalar(i32)}, grid=(2,))
-    with pytest.raises((e.ForeignValueError, e.ClosedRegionError)):
-        other.pallas.fori_loop(0, 4, lambda i, n: (n,), (kept[0],))
+        made[0] + 1
+
+
+# --------------------------------------------------------------------------------------- counters of the body's own
+
+
+def _own_counter(b: Builder, start: object, **how: int) -> tuple[str, Value]:
+    """The results of a loop that does not read its counter, and counts."""
+    count, _ = b.pallas.fori_loop(0, 4, lambda i, k, c: (k + 1, c * k), (start, b.lift(1)), **how)  # type: ignore
+    return str(count._ir.owner).strip(), count
+
+
+def test_a_counter_of_the_bodys_own_is_the_loops(b: Builder, a: Args) -> None:
+    made, _ = _own_counter(b, 0)
+    assert "value = 4" in made  # as Pallas has it
+    made, count = _own_counter(b, a.i)
+    assert "arith.addi" in made and count._ir.owner.operands[0] == a.i._ir  # Pallas has 4 here, too
+    a.y[count] = a.x[count]
+    text = b.finish().text(canonical=False)
+    assert text.count("scf.for") == 2 and text.count("iter_args") == 2 and text.count("arith.addi") == 2
+
+
+def test_a_counter_of_the_bodys_own_comes_to_what_it_should_when_unrolled(b: Builder, a: Args) -> None:
+    assert "value = 9" in _own_counter(b, 5, unroll=4)[0]
+    assert "arith.addi" in _own_counter(b, a.i, unroll=4)[0]
+    assert b.finish().text(canonical=False).count("tpu.late_unroll = 4") == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda i, k, c: (k + 1, c + i),
+        lambda i, k, c: (k + 2, c),
+        lambda i, k, c: (1 + k, c),
+        lambda i, k, c: (c, k + 1),
+    ],
+    ids=["reads the counter", "adds 2", "adds to 1", "not the first"],
+)
+def test_what_is_no_counter_is_carried(b: Builder, a: Args, body: Callable[..., tuple[Value, ...]]) -> None:
+    b.pallas.fori_loop(0, 4, body, (a.i, b.lift(1)))
+    assert "iter_args" in b.finish().text(canonical=False)
+    assert any(o.operation.name == "arith.addi" for o in _body_of_for(b))
+
+
+def _body_of_for(b: Builder) -> list[object]:
+    loop = next(o for o in b._root.block.operations if o.operation.name == "scf.for")
+    return list(loop.operation.regions[0].blocks[0].operations)

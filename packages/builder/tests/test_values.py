@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mosaic_tpu.builder import (
@@ -29,6 +30,8 @@ from mosaic_tpu.builder import (
     u32,
 )
 from mosaic_tpu.builder import errors as e
+
+from .conftest import Raises
 
 
 def _emitted(b: Builder, emit: Callable[[], Any]) -> list[str]:
@@ -263,3 +266,82 @@ def test_a_dtype_survives_pickling() -> None:
     import pickle
 
     assert pickle.loads(pickle.dumps(bf16)) is copy.deepcopy(bf16) is bf16
+
+
+# ------------------------------------------------------------------------ what Python has a word or a sign for
+
+
+def test_round_gives_an_int_or_so_many_decimals(b: Builder, a: Args, raises: Raises) -> None:
+    x = a.x[...]
+    assert (round(x).dtype, round(x, 0).dtype, round(x, 2).dtype) == (i32, f32, f32)
+    assert round(b.lift(3)).dtype is round(b.lift_as(3, i8)).dtype is i32
+    assert round(b.lift_as(3, i8), 0).dtype is i8
+    with raises(e.DTypeError, "round", "JAX rounds no bool"):
+        round(x > 0)
+    with raises(e.AttributeValueError, "round", "2.5", hint="an int"):
+        round(x, 2.5)  # type: ignore[call-overload]
+    with raises(e.KindError, "round", "a ref is not a value"):
+        round(a.x)
+
+
+def test_divmod_is_the_quotient_and_the_rest(b: Builder, a: Args, raises: Raises) -> None:
+    x, n = a.x[...], b.lift(7)
+    for found, dtype in ((divmod(x, x), f32), (divmod(n, 2), i32), (divmod(2, n), i32), (divmod(n, 2.5), f32)):
+        assert [v.dtype for v in found] == [dtype, dtype]
+    quotient, rest = divmod(np.float32(7), x)
+    assert quotient.shape == rest.shape == (8, 128)
+    with raises(e.DTypeError, "divmod", "does not take i1"):
+        divmod(x > 0, x > 0)
+    with raises(e.KindError, "divmod", "'7' is a str"):
+        divmod(n, "7")  # type: ignore[operator]
+    with raises(e.ShapeError, "divmod", "do not broadcast"):
+        divmod(x, b.zeros((3, 128), f32))
+
+
+def test_a_plus_in_front_is_nothing(b: Builder, a: Args, raises: Raises) -> None:
+    x = a.x[...]
+    assert +x is x
+    with raises(e.KindError, "positive", "a ref is not a value"):
+        (+a.x)[0]
+
+
+def test_abs_is_what_it_is_in_jax(b: Builder, a: Args) -> None:
+    count, x = b.lift_as(3, u32), a.x[...]
+    assert abs(count) is count and abs(x) is not x
+
+
+# ------------------------------------------------------------------------------------------------- vectors too large
+
+TOO_LARGE: dict[str, Callable[[Builder, Args], object]] = {
+    "zeros": lambda b, a: b.pallas.zeros((1 << 31,), f32),
+    "ones": lambda b, a: b.pallas.ones((1 << 16, 1 << 16), i8),
+    "full": lambda b, a: b.pallas.full((1 << 32,), 2.0, f32),
+    "full of a value": lambda b, a: b.pallas.full((1 << 31,), b.lift(2.0), f32),
+    "broadcast_to": lambda b, a: b.pallas.broadcast_to(b.lift(1), (1 << 31,)),
+    "broadcast_to of a vector": lambda b, a: b.pallas.broadcast_to(a.x[0], (1 << 24, 128)),
+    "arange": lambda b, a: b.pallas.arange(1 << 31),
+    "broadcasted_iota": lambda b, a: b.pallas.broadcasted_iota(i32, (8, 1 << 28), 1),
+    "tri": lambda b, a: b.pallas.tri(1 << 16, 1 << 15),
+    "eye": lambda b, a: b.pallas.eye(1 << 16),
+    "pad": lambda b, a: b.pallas.pad(a.x[...], ((0, 0), (0, 1 << 28))),
+    "an outer product": lambda b, a: b.pallas.arange(1 << 16)[:, None] * b.pallas.arange(1 << 15)[None, :],
+    "the op": lambda b, a: b.zeros((1 << 31,), f32),
+    "the type": lambda b, a: b.vector_ty((1 << 31,), f32),
+    "beyond 64 bits": lambda b, a: b.pallas.zeros((1 << 64,), f32),
+}
+
+
+@pytest.mark.parametrize("make", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_a_vector_that_no_tpu_has_room_for_is_refused(
+    b: Builder, a: Args, make: Callable[[Builder, Args], object]
+) -> None:
+    with pytest.raises(
+        (e.ShapeError, e.AttributeValueError), match=r"2\*\*31 elements|do not fit in 64 bits"
+    ) as caught:
+        make(b, a)
+    assert "test_values.py" in str(caught.value)
+
+
+def test_the_largest_vector_and_a_larger_array_are_taken(b: Builder, a: Args) -> None:
+    assert b.pallas.zeros(((1 << 31) - 1,), f32).shape == ((1 << 31) - 1,)
+    assert b.ref_ty((1 << 32,), i8, "any").shape == (1 << 32,)

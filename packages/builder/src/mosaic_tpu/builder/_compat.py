@@ -72,9 +72,9 @@ PALLAS_SCALES_HYPOT: Final = JAXLIB_VERSION >= (0, 12, 0)
 PALLAS_HAS_MULHI: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 lowers a dynamic fori_loop to one scf.for; before, a main loop and a remainder loop.
 DYNAMIC_FORI_IS_ONE_LOOP: Final = JAXLIB_VERSION >= (0, 12, 0)
-#: 0.12 makes no constant of a number that a loop leaves as it is and does not read; before, it did where the length of
-#: the loop is known at run time only.
-DROPS_UNREAD_NUMBERS: Final = JAXLIB_VERSION >= (0, 12, 0)
+#: 0.12 drops what nobody reads of a while loop and of all in it, which a counted loop is if its length is known at run
+#: time only; before, nothing was dropped there.
+DROPS_IN_WHILE_LOOPS: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 divides a device's number without a sign when it looks for its place on a mesh.
 PALLAS_COUNTS_DEVICES_UNSIGNED: Final = JAXLIB_VERSION >= (0, 12, 0)
 #: 0.12 lets a pipeline buffer outputs as deeply as inputs, and traces its indices from the first one on; before, an

@@ -78,11 +78,13 @@ class Branch:
     Args:
         scope: of the block it is in.
         anchor: the op before which Pallas makes the operands; at the end of the block if omitted.
+        drops: whether JAX drops what nobody reads in it.
     """
 
-    __slots__ = ("_ip", "_known", "_scope")
+    __slots__ = ("_ip", "_known", "_scope", "drops")
 
-    def __init__(self, scope: Scope, anchor: IrOperation | None = None) -> None:
+    def __init__(self, scope: Scope, anchor: IrOperation | None = None, *, drops: bool = True) -> None:
+        self.drops = drops
         self._ip: ir.InsertionPoint = scope.ip if anchor is None else ir.InsertionPoint(anchor)
         self._scope = scope
         self._known: dict[tuple[object, ...], Value] = {}

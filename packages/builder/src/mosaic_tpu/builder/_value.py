@@ -34,7 +34,7 @@ _REFLECTED: Final[Mapping[str, str]] = {
     "add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "matmul": "__rmatmul__",
     "divide": "__rtruediv__", "floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__",
     "bitwise_and": "__rand__", "bitwise_or": "__ror__", "bitwise_xor": "__rxor__",
-    "left_shift": "__rlshift__", "right_shift": "__rrshift__", **_COMPARISONS,
+    "left_shift": "__rlshift__", "right_shift": "__rrshift__", "divmod": "__rdivmod__", **_COMPARISONS,
 }  # fmt: skip
 
 
@@ -210,6 +210,12 @@ class Value:
     def __rmod__(self, other: Number) -> Value:
         return self._scope.owner.pallas.remainder(other, self)
 
+    def __divmod__(self, other: Operand) -> tuple[Value, Value]:
+        return self._scope.owner.pallas.divmod(self, other)
+
+    def __rdivmod__(self, other: Number) -> tuple[Value, Value]:
+        return self._scope.owner.pallas.divmod(other, self)
+
     def __pow__(self, other: Operand) -> Value:
         return self._scope.owner.pallas.power(self, other)
 
@@ -264,8 +270,14 @@ class Value:
     def __invert__(self) -> Value:
         return self._scope.owner.pallas.bitwise_not(self)
 
+    def __pos__(self) -> Value:
+        return self._b.pallas._value(self, "positive")
+
     def __abs__(self) -> Value:
-        return self._b.abs(self)
+        return self._b.pallas.abs(self)
+
+    def __round__(self, ndigits: int | None = None) -> Value:
+        return self._b.pallas._rounded(self, ndigits)
 
     @property
     def at(self) -> RefIndexer:

@@ -1,21 +1,21 @@
 """Loops as JAX hands them to Pallas: what the body carries unchanged is no carry.
 
-Its constant comes before all others if the body reads it; and one more, where it is used after the loop.
+If the body reads it, its constant comes before all others. After the loop it is what it was before, a number if it was
+one: JAX has computed with it before anything of it is in the kernel.
 
 A body is built in a block of its own, before the loop exists, since only then it is known which carries the loop has.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import (
-    DROPS_UNREAD_NUMBERS,
+    DROPS_IN_WHILE_LOOPS,
     DYNAMIC_FORI_IS_ONE_LOOP,
     IrBlock,
     IrOperation,
@@ -24,9 +24,8 @@ from mosaic_tpu.builder._compat import (
     open_ir,
 )
 from mosaic_tpu.builder._core import Branch, Scope
-from mosaic_tpu.builder._frames import user_frame
 from mosaic_tpu.builder._types import TypeInfo
-from mosaic_tpu.builder._value import Value
+from mosaic_tpu.builder._value import Number, Operand, Value
 from mosaic_tpu.builder.errors import DTypeError
 
 if TYPE_CHECKING:
@@ -36,42 +35,19 @@ if TYPE_CHECKING:
 type Body = Callable[[Value, list[Value]], Sequence[Value]]
 #: Makes the value of a carry's start.
 type Start = Callable[[], Value]
+#: What carries come to: values, and numbers where the body left them as they came.
+type Results = list[Any]
 
 
 @dataclass(frozen=True)
-class Number:
-    """The start of a carry that is a number, which JAX has as a literal: a constant is made for each use of it."""
+class Literal:
+    """The start of a carry that is a number: a constant is made of it only where the loop needs one."""
 
+    number: Number
     make: Start
-    info: TypeInfo
 
     def __call__(self) -> Value:
         return self.make()
-
-
-class Late(Value):
-    """A number that a loop leaves as it came: each call of the kernel that uses it has a constant of its own."""
-
-    __slots__ = ("_call", "_made", "number")
-
-    def __init__(self, number: Number, scope: Scope) -> None:
-        self.number, self._info, self._scope = number, number.info, scope
-        self._made: Value | None = None
-        self._call: tuple[int, int] | None = None
-
-    def is_live(self, b: Builder) -> bool:
-        """Whether it may be used where the builder is."""
-        return self._scope.live is b
-
-    @property
-    def _ir(self) -> IrValue:
-        frame = user_frame(sys._getframe(1))
-        call = id(frame), frame.f_lasti
-        made = self._made
-        if made is None or made._scope.live is None or (call != self._call and next(iter(made._ir.uses), None)):
-            self._made = made = self.number()
-        self._call = call
-        return made._ir
 
 
 @dataclass(frozen=True)
@@ -84,7 +60,7 @@ class Kept:
     """
 
     inside: Value | None
-    after: Value
+    after: Operand
 
 
 @dataclass
@@ -94,14 +70,23 @@ class Built:
     Attributes:
         owner: holds the block; it is thrown away.
         block: the ops, without a terminator.
-        infos: types of the block's arguments.
         yields: what goes to the next iteration.
     """
 
     owner: IrOperation
     block: IrBlock
-    infos: list[TypeInfo]
     yields: list[Value]
+
+    def copy(self, b: Builder) -> Built:
+        """The same body once more."""
+        end = _end(b, self.block, "scf.yield", self.yields)
+        owner = self.owner.clone(ip=False)
+        block = owner.regions[0].blocks[0]
+        again = list(block.operations)[-1]
+        yields = [Value(v, y._info, y._scope) for v, y in zip(again.operands, self.yields, strict=True)]
+        end.erase()
+        again.erase()
+        return Built(owner, block, yields)
 
     def forwards(self, leading: int) -> list[bool]:
         """Of each carry, whether it is yielded as it came; ``leading`` arguments come before the carries."""
@@ -109,12 +94,11 @@ class Built:
         return [y.ir == a for y, a in zip(self.yields, arguments, strict=True)]
 
     def kept(
-        self, b: Builder, leading: int, same: Sequence[bool], starts: Sequence[Start], *, all_made: bool = False
+        self, leading: int, same: Sequence[bool], starts: Sequence[Start], *, all_made: bool = False
     ) -> list[Kept | None]:
         """Of each carry that stays as it is, what it is, in the loop and after it; the constants it takes are made.
 
         Args:
-            b: the builder.
             leading: how many arguments come before the carries.
             same: of each carry, whether it stays.
             starts: of each carry, what makes its start.
@@ -124,11 +108,11 @@ class Built:
         for n, (stays, start) in enumerate(zip(same, starts, strict=True)):
             if not stays:
                 found.append(None)
-            elif isinstance(start, Number):
+            elif isinstance(start, Literal):
                 argument = self.block.arguments[leading + n]
                 others = self.yields[:n] + self.yields[n + 1 :]
                 read = next(iter(argument.uses), None) is not None or any(y.ir == argument for y in others)
-                found.append(Kept(start() if read or all_made else None, Late(start, b._scope)))
+                found.append(Kept(start() if read or all_made else None, start.number))
             else:
                 value = start()
                 found.append(Kept(value, value))
@@ -137,15 +121,9 @@ class Built:
 
 @contextmanager
 def aside(
-    b: Builder, infos: Sequence[TypeInfo], loop: Branch | None = None
+    b: Builder, infos: Sequence[TypeInfo], *, drops: bool = True
 ) -> Generator[tuple[IrOperation, IrBlock, list[Value]]]:
-    """Emit into a block of its own, with arguments of these types, that is nowhere in the module.
-
-    Args:
-        b: the builder.
-        infos: types of the arguments.
-        loop: whose body it is, if that has more than one.
-    """
+    """Emit into a block of its own, with arguments of these types, that is nowhere in the module."""
     with b.types.context, b.types.unknown:
         kind = ir.FunctionType.get([i.ir for i in infos], [])
         attributes = {"function_type": ir.TypeAttr.get(kind), "sym_name": b.types.string("aside")}
@@ -154,7 +132,7 @@ def aside(
     block = owner.regions[0].blocks.append(*(i.ir for i in infos), arg_locs=[location] * len(infos))
     outer, outer_ip = b._scope, b._ip
     scope = Scope(b, block, outer)
-    scope.branch = loop or Branch(outer)
+    scope.branch = Branch(outer, drops=drops)
     b._scope, b._ip = scope, scope.ip
     try:
         yield owner, block, [Value(a, i, scope) for a, i in zip(block.arguments, infos, strict=True)]
@@ -163,38 +141,65 @@ def aside(
         b._scope, b._ip = outer, outer_ip
 
 
-@contextmanager
-def unrolled(b: Builder) -> Generator[None]:
-    """Around the iterations of a loop that is none: what JAX has as an array outside of it is made before it, once."""
-    outer, info = b._scope, b.types.scalar(dt.i32)
-    start: IrOperation = b._constant(0, info).ir.owner
-    scope = Scope(b, outer.block, outer)
-    scope.branch = Branch(outer, start)
-    b._scope = scope
-    try:
-        yield
-    finally:
-        scope.live = None
-        b._scope = outer
-    start.erase()
-
-
-def build(b: Builder, infos: Sequence[TypeInfo], body: Body, loop: Branch | None = None) -> Built:
+def build(b: Builder, infos: Sequence[TypeInfo], body: Body, *, drops: bool = True) -> Built:
     """Build the body of a counted loop: its arguments are the counter and the carries."""
     counter = b.types.scalar(dt.i32)
     b._incomplete += 1  # until it is built; an exception leaves it so
-    with aside(b, [counter, *infos], loop) as (owner, block, (index, *carried)):
+    with aside(b, [counter, *infos], drops=drops) as (owner, block, (index, *carried)):
         yields = list(body(index, carried))
         for y in yields:
             b._use(y, "scf.yield")
     b._incomplete -= 1
-    return Built(owner, block, [counter, *infos], yields)
+    return Built(owner, block, yields)
+
+
+def drops_unread(b: Builder) -> bool:
+    """Whether JAX drops what nobody reads where the builder is."""
+    scope: Scope | None = b._scope
+    while scope is not None:
+        if scope.branch is not None and not scope.branch.drops:
+            return False
+        scope = scope.parent
+    return True
 
 
 def is_used(built: Built, argument: int) -> bool:
     """Whether the body reads one of its arguments."""
     value = built.block.arguments[argument]
     return next(iter(value.uses), None) is not None or any(y.ir == value for y in built.yields)
+
+
+def count_itself(b: Builder, built: Built) -> int | None:
+    """Let a carry be the counter that the body does not read: the first one that changes, if it is one more each time.
+
+    Pallas looks for the counter of a loop in that place. It is no carry then, and the body does not add.
+    """
+    found = next((n for n, same in enumerate(built.forwards(1)) if not same), None)
+    if found is None or built.yields[found]._info is not b.types.scalar(dt.i32):
+        return None
+    carry, after = built.block.arguments[1 + found], built.yields[found].ir
+    add = _made_by("arith.addi", after, built.block)
+    one = None if add is None or add.operands[0] != carry else _made_by("arith.constant", add.operands[1], built.block)
+    if add is None or one is None or one.attributes["value"] != b.types.integer(1, 32):
+        return None
+    if next(iter(after.uses), None) is not None or sum(y.ir == after for y in built.yields) > 1:
+        return None
+    counter, info = built.block.arguments[0], built.yields[found]._info
+    built.yields = [Value(counter, info, y._scope) if y.ir == carry else y for y in built.yields]
+    add.erase()
+    one.erase()
+    carry.replace_all_uses_with(counter)
+    built.block.erase_argument(1 + found)
+    del built.yields[found]
+    return found
+
+
+def _made_by(name: str, value: IrValue, block: IrBlock) -> IrOperation | None:
+    """The op of this name in this block that makes a value."""
+    if isinstance(value.owner, ir.Block):
+        return None
+    maker = value.owner.operation
+    return maker if maker.name == name and maker.block == block else None
 
 
 #: Of each carry, what it is where the body leaves it as it is; and its value before the loop where it does not.
@@ -204,11 +209,11 @@ type Split = tuple[list[Kept | None], list[Value | None]]
 def settle(b: Builder, built: Built, starts: Sequence[Start]) -> Split:
     """Make the constants of the carries that are none, then of the others: (unchanged, carried), a list each."""
     same = built.forwards(1)
-    unchanged = built.kept(b, 1, same, starts)
+    unchanged = built.kept(1, same, starts, all_made=not drops_unread(b))
     return unchanged, [None if s else start() for s, start in zip(same, starts, strict=True)]
 
 
-def together(split: Split) -> list[Value]:
+def together(split: Split) -> Results:
     """Every carry, in order."""
     found = [c if u is None else u.after for u, c in zip(*split, strict=True)]
     return [v for v in found if v is not None]
@@ -216,7 +221,7 @@ def together(split: Split) -> list[Value]:
 
 def place(
     b: Builder, built: Built, low: Value, high: Value, step: Value, split: Split, late_unroll: int | None = None
-) -> list[Value]:
+) -> Results:
     """Emit the ``scf.for`` around the body; the results of all carries."""
     unchanged, carried = split
     kept = [v for v in carried if v is not None]
@@ -231,15 +236,16 @@ def place(
     return _results(b, created, unchanged, infos)
 
 
-def _end(b: Builder, block: IrBlock, name: str, values: Sequence[Value], like: IrOperation) -> None:
+def _end(
+    b: Builder, block: IrBlock, name: str, values: Sequence[Value], like: IrOperation | None = None
+) -> IrOperation:
     with b.types.context, b.types.unknown:
+        location = b.types.unknown if like is None else like.location
         used = [v._ir for v in values]
-        open_ir.Operation.create(name, operands=used, loc=like.location, ip=ir.InsertionPoint(block))
+        return open_ir.Operation.create(name, operands=used, loc=location, ip=ir.InsertionPoint(block))
 
 
-def _results(
-    b: Builder, created: IrOperation, unchanged: Sequence[Kept | None], infos: Sequence[TypeInfo]
-) -> list[Value]:
+def _results(b: Builder, created: IrOperation, unchanged: Sequence[Kept | None], infos: Sequence[TypeInfo]) -> Results:
     results = iter([Value(r, i, b._scope) for r, i in zip(created.results, infos, strict=True)])
     return [next(results) if u is None else u.after for u in unchanged]
 
@@ -253,35 +259,53 @@ def _bind(block: IrBlock, leading: int, kept: Sequence[Kept | None]) -> None:
             block.erase_argument(leading + number)
 
 
-def inline(b: Builder, built: Built, index: Value, split: Split) -> list[Value]:
-    """Emit the body here, once."""
+def unrolled(b: Builder, built: Built, first: int, steps: int, split: Split) -> Results:
+    """Emit the body here, once an iteration; the results of all carries."""
     unchanged, carried = split
-    inputs = [index, *(c if u is None else u.after for u, c in zip(unchanged, carried, strict=True))]
-    results: list[Value] = []
-    for y in built.yields:
-        argument = next((n for n, a in enumerate(built.block.arguments) if a == y.ir), None)
-        found = y if argument is None else inputs[argument]
-        assert found is not None
-        results.append(Value(found._ir, found._info, b._scope))
+    for n in range(steps):
+        index = b._constant(first + n, b.types.scalar(dt.i32))
+        carried = _inlined(b, built if n == steps - 1 else built.copy(b), index, (unchanged, carried))
+    return together((unchanged, carried))
+
+
+def _inlined(b: Builder, built: Built, index: Value, split: Split) -> list[Value | None]:
+    """Emit the body behind the constant of its index; what it carries on."""
+    unchanged, carried = split
+    inputs = [index, *(c if u is None else u.inside for u, c in zip(unchanged, carried, strict=True))]
+    end = _end(b, built.block, "scf.yield", built.yields)
     _bind(built.block, 0, [None if value is None else Kept(value, value) for value in inputs])
-    anchor = list(b._scope.block.operations)[-1]
+    results = [
+        Value(v, y._info, b._scope) if u is None else None
+        for v, y, u in zip(end.operands, built.yields, unchanged, strict=True)
+    ]
+    end.erase()
+    anchor = index.ir.owner
     for operation in list(built.block.operations):
         operation.operation.move_after(anchor)
         anchor = operation.operation
     return results
 
 
-def static_loop(b: Builder, steps: int, starts: Sequence[Start], infos: Sequence[TypeInfo], body: Body) -> list[Value]:
+def counted(
+    b: Builder, built: Built, first: Start, steps: int, split: Split, factor: int = 1
+) -> tuple[Results, Value | None]:
+    """Emit a loop of so many steps, or the steps: what all carries come to, and the counter if that is a value."""
+    if factor in (0, steps) and isinstance(first, Literal):
+        return unrolled(b, built, int(first.number), steps, split), None
+    low, factor = first(), factor or steps
+    end = b.addi(low, b._constant(steps, b.types.scalar(dt.i32)))
+    if not steps and factor == 1:
+        return together(split), end
+    step = b._constant(1, b.types.scalar(dt.i32))
+    return place(b, built, low, end, step, split, factor if factor > 1 else None), end
+
+
+def static_loop(b: Builder, steps: int, starts: Sequence[Start], infos: Sequence[TypeInfo], body: Body) -> Results:
     """A `lax.scan` that counts from 0; the dead counter it leaves behind included."""
     i32 = b.types.scalar(dt.i32)
     built = build(b, infos, body)
-    split = settle(b, built, starts)
-    low = b._constant(0, i32)
-    if steps == 1:
-        results = inline(b, built, low, split)
-    else:
-        high = b.addi(low, b._constant(steps, i32))
-        results = place(b, built, low, high, b._constant(1, i32), split)
+    first = Literal(0, lambda: b._constant(0, i32))
+    results, _ = counted(b, built, first, steps, settle(b, built, starts))
     b._constant(steps, i32)
     return results
 
@@ -294,13 +318,12 @@ def dynamic_loop(
     infos: Sequence[TypeInfo],
     body: Body,
     settled: Callable[[], None] = lambda: None,
-) -> list[Value]:
+) -> Results:
     """A `lax.fori_loop` whose bounds are known at run time only; ``settled`` is called before the bounds are used."""
     i32 = b.types.scalar(dt.i32)
-    loop = Branch(b._scope)
-    built = build(b, infos, body, loop)
+    built = build(b, infos, body, drops=DROPS_IN_WHILE_LOOPS)
     same = built.forwards(1)
-    unchanged = built.kept(b, 1, same, starts, all_made=not DROPS_UNREAD_NUMBERS)
+    unchanged = built.kept(1, same, starts, all_made=not DROPS_IN_WHILE_LOOPS)
     low, high = lower(), upper()
     carried = [None if s else start() for s, start in zip(same, starts, strict=True)]
     settled()
@@ -310,9 +333,9 @@ def dynamic_loop(
         return place(b, built, low, end, b._constant(1, i32), (unchanged, carried))
     one = b._constant(1, i32)
     main = b.addi(low, b.muli(b.divsi(count, one), one))
-    again = build(b, infos, body, loop)
+    again = built.copy(b)
     results = place(b, built, low, main, b._constant(1, i32), (unchanged, carried))
-    rest = [None if s else r for s, r in zip(same, results, strict=True)]
+    rest: list[Value | None] = [None if s else r for s, r in zip(same, results, strict=True)]
     return place(b, again, main, end, b._constant(1, i32), (unchanged, rest))
 
 
@@ -322,22 +345,22 @@ def while_loop(
     infos: Sequence[TypeInfo],
     condition: Callable[..., Value],
     body: Callable[..., Sequence[Value]],
-) -> list[Value]:
+) -> Results:
     """A `lax.while_loop`: what the body leaves as it is, and the condition does not read, is no carry."""
     b._incomplete += 1
-    with aside(b, infos) as (test_owner, test, carried):
+    with aside(b, infos, drops=DROPS_IN_WHILE_LOOPS) as (test_owner, test, carried):
         go_on = condition(*carried)
         b._use(go_on, "scf.condition")
         if go_on._info is not b.types.scalar(dt.i1):
             b.fail(DTypeError, "the condition must be an i1 scalar", op="scf.condition", operands=[go_on])
-    with aside(b, infos) as (owner, block, carried):
+    with aside(b, infos, drops=DROPS_IN_WHILE_LOOPS) as (owner, block, carried):
         yields = list(body(*carried))
         for y in yields:
             b._use(y, "scf.yield")
     b._incomplete -= 1
-    built, tested = Built(owner, block, list(infos), yields), Built(test_owner, test, list(infos), [go_on])
+    built, tested = Built(owner, block, yields), Built(test_owner, test, [go_on])
     same = [s and not is_used(tested, n) for n, s in enumerate(built.forwards(0))]
-    unchanged = built.kept(b, 0, same, starts, all_made=not DROPS_UNREAD_NUMBERS)
+    unchanged = built.kept(0, same, starts, all_made=not DROPS_IN_WHILE_LOOPS)
     kept = [start() for s, start in zip(same, starts, strict=True) if not s]
     kept_infos = [v._info for v in kept]
     created = b._emit_many("scf.while", kept_infos, [v._ir for v in kept], None, 2)

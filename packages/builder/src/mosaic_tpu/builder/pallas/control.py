@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from mosaic_tpu.builder.pallas._base import Idioms, Scope
 from mosaic_tpu.builder.pallas._calls import called
 
 type Carry = tuple[Value, ...]
+#: What a loop comes to: values, and numbers where the body left them as they came.
+type Carried = tuple[Any, ...]
 
 #: What to write where a condition is no scalar of i1.
 _SCALAR = "compare scalars, n > 0; for vectors b.pallas.where, or b.pallas.any(…) first"
@@ -176,10 +179,11 @@ class ControlIdioms(Idioms):
     @idiom("lax.while_loop(cond, body, init)", "scf.while", group="control", traits=("region",))
     def while_loop(
         self, condition: Callable[..., Value], body: Callable[..., Sequence[Operand]], init: Sequence[Operand]
-    ) -> Carry:
+    ) -> Carried:
         """`lax.while_loop` that is not a counted loop; both functions take the carry unpacked.
 
-        What the body returns as it came, and the condition does not read, is no carry of the ``scf.while``.
+        What the body returns as it came, and the condition does not read, is no carry of the ``scf.while``: it comes
+        out as it went in, a number as that number.
 
         Example:
             >>> b.pallas.while_loop(lambda i: i < 4, lambda i: (i + 1,), (0,))[0].dtype
@@ -205,13 +209,19 @@ class ControlIdioms(Idioms):
         init: Sequence[Operand] = (),
         *,
         unroll: int | bool = 1,
-    ) -> Carry:
+    ) -> Carried:
         """`lax.fori_loop`: ``body(i, *carry)`` returns the next carry.
+
+        What it returns as it came is no carry of the loop, and comes out as it went in: of a number Python's or NumPy's
+        number, as in JAX, not a value. Where no step reads ``i`` and the first carry that changes is ``c + 1``, that
+        is what the loop counts, as in Pallas; of one that does not start at 0 Pallas says it came to the number of
+        steps, here it comes to what it should. What JAX would drop since nobody uses it, a loop without effects or a
+        carry that is not read afterwards, is emitted.
 
         Args:
             lower: first ``i``, an int or an i32 value.
             upper: end, excluded.
-            body: called once, or once an iteration when fully unrolled.
+            body: called once.
             init: start of the carry.
             unroll: iterations a step, done by the compiler (``tpu.late_unroll``); ``True``, 0 or the trip count unrolls
                 here, and then no loop is emitted.
@@ -248,18 +258,17 @@ class ControlIdioms(Idioms):
         """What makes the start of each carry, when its turn has come, and the types."""
         b = self._b
         b._sequence(init, "carry")
-        # What is made when it is used is not made to look at it.
-        made = [v for v in init if isinstance(v, Value) and not (isinstance(v, _loops.Late) and v.is_live(b))]
-        b._use_all(made, "carry")
+        b._use_all([v for v in init if isinstance(v, Value)], "carry")
         infos = [v._info if isinstance(v, Value) else b.types.scalar(self._own_dtype(v)) for v in init]
-        return [self._start_of(v, i) for v, i in zip(init, infos, strict=True)], infos
+        return [self._start_of(v) for v in init], infos
 
-    def _start_of(self, start: Operand, info: TypeInfo) -> _loops.Start:
-        if isinstance(start, _loops.Late):
-            return start.number
-        return (lambda: start) if isinstance(start, Value) else _loops.Number(lambda: self._own(start), info)
+    def _start_of(self, start: Operand) -> _loops.Start:
+        if isinstance(start, Value):
+            return lambda: start
+        return _loops.Literal(self._checked(start, dt.i32, "carry"), lambda: self._own(start))
 
     def _own_dtype(self, number: Number) -> DType:
+        self._check("carry", number)
         if isinstance(number, np.generic):
             return dt.as_dtype(number.dtype)
         if isinstance(number, bool):
@@ -294,48 +303,32 @@ class ControlIdioms(Idioms):
         body: Callable[..., Sequence[Operand] | None],
         init: Sequence[Operand],
         unroll: int | bool,
-    ) -> Carry:
+    ) -> Carried:
         b = self._b
         steps = max(0, steps)
         factor = 1 if unroll is False else max(1, steps) if unroll is True else unroll
-        if factor in (0, steps):
-            return self._unrolled(start, steps, body, init)
         starts, infos = self._starts_of(init)
         built = _loops.build(
             b, infos, lambda i, carried: self._next_carry("fori_loop", called("fori_loop", body, i, *carried), infos)
         )
         # JAX drops a counter that the body does not read: the loop then counts from 0.
-        counts = _loops.is_used(built, 0)
+        counts = _loops.is_used(built, 0) or not _loops.drops_unread(b)
+        own = None if counts else _loops.count_itself(b, built)
+        first = start if counts else 0
+        begin = _loops.Literal(first, lambda: self._const(first, dt.i32)) if own is None else starts.pop(own)
         split = _loops.settle(b, built, starts)
-        low = self._const(start if counts else 0, dt.i32)
-        high = b.addi(low, self._const(steps, dt.i32))
-        if steps or factor > 1:
-            step = self._const(1, dt.i32)
-            results = _loops.place(b, built, low, high, step, split, factor if factor > 1 else None)
-        else:
-            results = _loops.together(split)
-        if counts:
+        results, end = _loops.counted(b, built, begin, steps, split, factor)
+        if own is not None:
+            results.insert(own, self._end_of(begin, steps, end))
+        elif counts:
             self._const(steps, dt.i32)  # the scan's final counter, which nobody uses
         return tuple(results)
 
-    def _unrolled(
-        self, start: int, steps: int, body: Callable[..., Sequence[Operand] | None], init: Sequence[Operand]
-    ) -> Carry:
-        b = self._b
-        indices: list[Value] = []
-        with _loops.unrolled(b):
-            carried = self._init(init)
-            infos = [v._info for v in carried]
-            for i in range(start, start + steps):
-                indices.append(self._const(i, dt.i32))
-                carried = self._next_carry("fori_loop", called("fori_loop", body, indices[-1], *carried), infos)
-        carried = [Value(v._ir, v._info, b._scope) for v in carried]
-        if not steps or any(_is_used(i) for i in indices):
-            self._const(steps, dt.i32)
-        else:
-            for i, index in enumerate(indices):
-                _maker(index).attributes["value"] = b.types.integer(i, 32)
-        return tuple(carried)
+    def _end_of(self, begin: _loops.Start, steps: int, end: Value | None) -> Value:
+        """What a counter of the body's own comes to. Pallas says the number of steps, from wherever it counts."""
+        number = int(begin.number) if isinstance(begin, _loops.Literal) else None
+        count = self._const(steps if number is None or end is not None else number + steps, dt.i32)
+        return count if end is None or number == 0 else end
 
     def _dynamic_loop(
         self,
@@ -343,7 +336,7 @@ class ControlIdioms(Idioms):
         upper: Value | int,
         body: Callable[..., Sequence[Operand] | None],
         init: Sequence[Operand],
-    ) -> Carry:
+    ) -> Carried:
         starts, infos = self._starts_of(init)
 
         def step(i: Value, carried: list[Value]) -> list[Value]:
@@ -369,7 +362,7 @@ class ControlIdioms(Idioms):
         init_carry: Sequence[Operand] | None = None,
         step: Value | int = 1,
         unroll: int | bool = 1,
-    ) -> Callable[[Callable[..., Sequence[Operand] | None]], Carry]:
+    ) -> Callable[[Callable[..., Sequence[Operand] | None]], Carried]:
         """`pl.loop`: the decorator of a function of the index, and of the carry, that is looped at once.
 
         Args:
@@ -392,7 +385,7 @@ class ControlIdioms(Idioms):
         if stride.__class__ is int and stride == 0:
             b.fail(AttributeValueError, "a step of 0", op=op, hint="step=1 visits every index")
 
-        def decorator(body: Callable[..., Sequence[Operand] | None]) -> Carry:
+        def decorator(body: Callable[..., Sequence[Operand] | None]) -> Carried:
             self._callable(op, body)
             start, each = low, stride
             if isinstance(low, int) and isinstance(high, int) and isinstance(stride, int):
@@ -471,7 +464,3 @@ class ControlIdioms(Idioms):
 def _maker(value: Value) -> IrOperation:
     """The operation whose result a value is."""
     return value.ir.owner
-
-
-def _is_used(value: Value) -> bool:
-    return next(iter(value.ir.uses), None) is not None

@@ -188,10 +188,11 @@ class FunctionIdioms(ActivationIdioms, DivisionIdioms):
             (i32, i32)
         """
         first, second = self._at_jit(x, y, "divmod")
-        if first.dtype.is_int:
-            return self.floor_divide(first, second), self.remainder(first, second)
-        quotient, rest = self._b._inlined("divmod", (first, second), self._float_divmod)
-        return quotient, rest
+        with self._one_line("divmod"):
+            if first.dtype.is_int:
+                return self.floor_divide(first, second), self.remainder(first, second)
+            quotient, rest = self._b._inlined("divmod", (first, second), self._float_divmod)
+            return quotient, rest
 
     def _float_divmod(self, x: Value, y: Value) -> list[Value]:
         rest = self.rem(x, y)

@@ -443,6 +443,12 @@ class MathIdioms(ElementwiseIdioms):
             factor = float(10**digits) if digits > 0 else 1 / 10**-digits
             return self.div(self._round("round", op, self.mul(x, factor)), factor)
 
+    def _rounded(self, x: Value, decimals: int | None) -> Value:
+        """What Python's ``round`` gives: an i32 where no number of decimals is said."""
+        with self._one_line("round"):
+            rounded = self.round(x, 0 if decimals is None else decimals)
+            return self.astype(rounded, dt.i32) if decimals is None else rounded
+
     def _round(self, name: str, op: str, x: Value) -> Value:
         self._value(x, name)
         return x if x.dtype.is_int else self._float_function(name, op, x)
