@@ -141,9 +141,7 @@ class Types:
             found = self._vectors[key] = TypeInfo(mlir, "vector", dtype, shape, None)
         return found
 
-    def ref(
-        self, shape: tuple[int, ...], dtype: DType, space: MemorySpace, element: DType | None = None
-    ) -> TypeInfo:
+    def ref(self, shape: tuple[int, ...], dtype: DType, space: MemorySpace, element: DType | None = None) -> TypeInfo:
         """A memref in a memory space; of booleans one of i32, as Pallas has it, unless ``element`` says otherwise."""
         if element is None:
             element = i32 if dtype is i1 else dtype

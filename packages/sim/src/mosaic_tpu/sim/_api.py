@@ -268,7 +268,10 @@ def _one(
             unwritten = _uninitialised.unwritten(module, outcome, again, options)
     counts = [sum(c) for c in zip(*(c.counts for c in machine.cores), strict=True)]
     results = tuple(
-        tuple(_reference.typed(a, np.dtype(spec[1])) for a, spec in zip(arrays, _specs(module, outputs, arrays), strict=True))
+        tuple(
+            _reference.typed(a, np.dtype(spec[1]))
+            for a, spec in zip(arrays, _specs(module, outputs, arrays), strict=True)
+        )
         for arrays in outcome.outputs
     )
     return Report(
@@ -330,7 +333,9 @@ def _fast(
         hazard.seed = options.seed
         if not options.collect:
             raise hazard
-    made = tuple(_reference.typed(a, np.dtype(spec[1])) for a, spec in zip(arrays, _specs(module, outputs, arrays), strict=True))
+    made = tuple(
+        _reference.typed(a, np.dtype(spec[1])) for a, spec in zip(arrays, _specs(module, outputs, arrays), strict=True)
+    )
     return Report(
         kernel=module.name,
         engine="xla",

@@ -260,9 +260,7 @@ class RefIdioms(Idioms):
         self._vmem(base, "load")
         loaded = self._load_block(base, found, self._starts(found))
         if found.drops:
-            loaded = (
-                b.shape_cast(loaded, found.shape) if found.shape else b.vector_extract(loaded, (0,) * base.rank)
-            )
+            loaded = b.shape_cast(loaded, found.shape) if found.shape else b.vector_extract(loaded, (0,) * base.rank)
         return self._from_memory(base, loaded)
 
     def _from_memory(self, ref: Value, loaded: Value) -> Value:
