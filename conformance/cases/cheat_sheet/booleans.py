@@ -12,7 +12,7 @@ from jax.experimental.pallas import tpu as pltpu
 from conformance.cases.cheat_sheet.pairs import Pairs, anywhere, out, prefetch, scratch, sem, smem, vmem
 from mosaic_tpu.builder import Window, f32, i1, i32
 
-PAIRS = Pairs("refs")
+PAIRS = Pairs("booleans")
 ACCESS = ("load", "store")
 X, S = vmem(i1), smem(i1)
 SMEM_OUT = out(i1, (4,), space="smem")
@@ -204,6 +204,7 @@ PAIRS.refs(
     x=X,
     o=out(i1, space="any"),
 )
+PAIRS.refs("copy-i32-to-i1", "pltpu.sync_copy(x, o)", "b.pallas.sync_copy(x, o)", x=vmem(i32), o=out(i1, space="any"))
 
 
 @PAIRS.add(x=X, o=out(i1), uses=ACCESS)

@@ -240,10 +240,7 @@ class Core:
         hint: str | None = None,
     ) -> NoReturn:
         """Raise ``error`` with the operands' types; it finds the kernel's line itself."""
-        shown = [
-            str(o._info) if isinstance(o, Value) else str(o) if isinstance(o, TypeInfo) else repr(o) for o in operands
-        ]
-        raise error(summary, op=op, operands=shown, hint=hint)
+        raise error(summary, op=op, operands=[_shown(o) for o in operands], hint=hint)
 
     # --- operands ------------------------------------------------------------------------------------------------
 
@@ -539,3 +536,11 @@ def _versions(name: str) -> str:
         "tpu.rotate": "no jaxlib since 0.10.2 has it; pltpu.roll emits tpu.dynamic_rotate",
     }
     return known.get(name, "a newer jaxlib may have it")
+
+
+def _shown(operand: object) -> str:
+    """An operand in an error; of a ref of booleans its type does not say so."""
+    info = operand._info if isinstance(operand, Value) else operand
+    if not isinstance(info, TypeInfo):
+        return repr(operand)
+    return str(info) if info.dtype is info.element else f"{info} of booleans"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import IrValue
 from mosaic_tpu.builder._registry import idiom
@@ -24,6 +26,8 @@ from mosaic_tpu.builder.views import (
     joined,
     parse_index,
 )
+
+_BOOLEAN = "True or False, or a comparison"
 
 type RefLike = Value | RefView
 #: A view without its values: static slices, reshapes, bitcasts, ``None`` for an index, and the rank that ends an index.
@@ -341,6 +345,14 @@ class RefIdioms(Idioms):
         b = self._b
         self._check("store", value)
         base, found = self._access(ref, index, "store")
+        if base.dtype is dt.i1 and isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            b.fail(
+                DTypeError,
+                f"the ref holds booleans, the value is {value!r}",
+                op="store",
+                operands=[base],
+                hint=_BOOLEAN,
+            )
         if base._info.space is MemorySpace.SMEM:
             return self._store_scalar(base, found, value, mask)
         self._vmem(base, "store")
