@@ -100,7 +100,9 @@ def load_a_mask() -> str:
     """Of another tool: the builder's refs of booleans hold i32, as Pallas's do."""
     return """module {
       func.func @load_a_mask(%x: memref<8x128xi1, #tpu.memory_space<vmem>>,
-                             %o: memref<8x128xi32, #tpu.memory_space<vmem>>) {
+                             %o: memref<8x128xi32, #tpu.memory_space<vmem>>) attributes {
+          dimension_semantics = [], scalar_prefetch = 0 : i64, scratch_operands = 0 : i64,
+          tpu.core_type = #tpu.core_type<tc>} {
         %c0 = arith.constant 0 : index
         %mask = vector.load %x[%c0, %c0] : memref<8x128xi1, #tpu.memory_space<vmem>>, vector<8x128xi1>
         %number = arith.extui %mask : vector<8x128xi1> to vector<8x128xi32>
