@@ -135,6 +135,7 @@ In expressions `x`, `y` are vectors, `s`, `t` scalars; elsewhere they are refs, 
 #: Topics in the order of the page, what is asked for most first: a title, and what is in it.
 _TOPICS: Final = {
     "refs": ("Refs", "Loads and stores of whole refs, slices and strides; views; bitcasts."),
+    "booleans": ("Refs of booleans", "i32 in memory: compared with 0 after a load, extended before a store."),
     "elementwise": ("Elementwise", "Operators, comparisons, casts and selections, over element types."),
     "math": ("Math", "Functions of jnp and lax: exponentials, roots, rounding, bits, logic."),
     "activations": ("Activations", "jax.nn: relu, gelu, silu, softmax and their like."),

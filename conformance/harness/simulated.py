@@ -253,12 +253,16 @@ def differences(pair: Pair, ours: Array, theirs: Array) -> str:
 
 def unwritten(ours: Array) -> Array:
     """Where a result of the simulator looks as if nobody had written it."""
+    if ours.dtype == np.bool_:  # no mark is left of memory of i32
+        return np.zeros(ours.shape, np.bool_)
     word = np.dtype(f"u{ours.dtype.itemsize}")
     return ours.view(word) == np.array([poison(_signless(ours.dtype))]).view(word)[0]
 
 
 def left_blank(theirs: Array) -> Array:
     """Where a result of JAX's interpreter looks as if nobody had written it."""
+    if theirs.dtype == np.bool_:
+        return np.zeros(theirs.shape, np.bool_)
     return np.isnan(theirs) if is_float(theirs.dtype) else theirs == ml_dtypes.iinfo(theirs.dtype).min
 
 

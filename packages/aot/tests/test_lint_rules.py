@@ -281,6 +281,7 @@ EVERY: Final = {
     "squeezed-row": ("v6e", squeezed("bf16"), squeezed("f32")),
     "dma-alignment": ("v6e", sliced("%three"), sliced("%eight")),
     "unsupported-type": ("v6e", computed("arith.addi", "i8"), computed("arith.addi", "i16")),
+    "boolean-memory": ("v6e", module("", x="8x128xi1"), module("", x="8x128xi8")),
     "matmul-type": ("v6e", multiplied("i16", "i32"), multiplied("i8", "i32")),
     "matmul-speed": ("tpu7x", multiplied("i8", "i32"), multiplied("bf16", "f32")),
     "vmem-limit": ("v5e", scratch("40960x128xf32"), scratch("8x128xf32")),
@@ -301,6 +302,26 @@ EVERY: Final = {
     ),
     "grid-range": ("v6e", called("64x128", 8, 128, grid=9), called("64x128", 8, 128, grid=8)),
 }
+
+
+def allocated(element: str, space: str = VMEM) -> str:
+    return module(f"%buffer = memref.alloca() : memref<8x{element}, {space}>")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("bad", "good"),
+    [
+        (module("", x="8xi1", space=SMEM), scratch("8xi1", SMEM)),
+        (module("", x="8x128xi1", space="#tpu.memory_space<any>"), module("", x="8x128xi32")),
+        (scratch("8x128xi1"), scratch("8x128xi32")),
+        (allocated("i1"), allocated("i1", SMEM)),
+        (allocated("i1"), allocated("i32")),
+    ],
+)
+def test_memory_of_booleans_is_scratch_in_smem(bad: str, good: str, target: str) -> None:
+    assert rules(bad, target) == ["boolean-memory"]
+    assert rules(good, target) == []
 
 
 def test_every_rule_has_a_kernel() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.export
 import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 from mosaic_tpu.builder import body_text
 from mosaic_tpu.lift import ChoiceError, LiftError, OptionError, SourceError, build, lift, run
@@ -112,6 +115,46 @@ def test_a_kernel_of_pallas_reads_well() -> None:
     assert "with b.if_(is_ne):" in source
     assert "plus = acc + product" in source
     assert "generic" not in source
+
+
+BOOLEANS = VMEM.replace("f32", "i1")
+
+
+@pytest.mark.parametrize("style", ["ops", "idioms"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        module("%c0 = arith.constant 0 : index", arguments=f"%x: {BOOLEANS}, %y: {VMEM}"),
+        module(
+            "%c0 = arith.constant 0 : index",
+            f"%buffer = memref.alloca() : {BOOLEANS}",
+            f"%0 = vector.load %buffer[%c0, %c0] : {BOOLEANS}, vector<8x128xi1>",
+            f"vector.store %0, %buffer[%c0, %c0] : {BOOLEANS}, vector<8x128xi1>",
+        ),
+    ],
+    ids=["argument", "allocation"],
+)
+def test_memory_of_booleans_is_written_in_the_generic_form(text: str, style: str) -> None:
+    """The builder's refs of booleans hold i32, as Pallas's do."""
+    source = lift(text, style=style)
+    assert "generic" in source
+    assert bytes_of(source) == wanted(text)
+    assert "generic" not in lift(text.replace("xi1", "xi32"), style=style)
+
+
+@pytest.mark.parametrize("style", ["ops", "idioms"])
+def test_pallas_s_refs_of_booleans_come_back(style: str) -> None:
+    def invert(x_ref: Any, o_ref: Any, s_ref: Any) -> None:
+        s_ref[...] = x_ref[...]
+        o_ref[...] = ~s_ref[...]
+        o_ref[3] = s_ref[4]
+
+    mask = jax.ShapeDtypeStruct((8, 128), bool)
+    body = lowered(pl.pallas_call(invert, out_shape=mask, scratch_shapes=[pltpu.VMEM((8, 128), bool)]), mask)
+    source = lift(body, style=style)
+    assert "x_ref=Ref(SHAPE_8X128, i32)" in source
+    assert "generic" not in source
+    assert bytes_of(source) == wanted(given(body).data)
 
 
 def test_canonical_text_reads_well_too() -> None:

@@ -364,6 +364,38 @@ def test_outputs_that_do_not_fit(outputs: Any) -> None:
         simulate(COPY, X, outputs=outputs)
 
 
+NOT = """
+func.func @invert(%x: MEMREF, %o: MEMREF) {
+  %c = arith.constant 0 : index
+  %one = arith.constant dense<1> : vector<8x128xi32>
+  %v = vector.load %x[%c, %c] : MEMREF, vector<8x128xi32>
+  %w = arith.subi %one, %v : vector<8x128xi32>
+  vector.store %w, %o[%c, %c] : MEMREF, vector<8x128xi32>
+  return
+}""".replace("MEMREF", "memref<8x128xi32, #tpu.memory_space<vmem>>")
+MASK = X.mean() < X
+
+
+@pytest.mark.parametrize("engine", ["numpy", "xla"])
+def test_booleans_fit_memory_of_i32(engine: Any) -> None:
+    """Kernels hold booleans as i32, 0 or not, and calls convert."""
+    for array in (MASK, jax.numpy.asarray(MASK), np.asfortranarray(MASK)):
+        (found,) = simulate(NOT, array, outputs=[(TILE, np.bool_)], engine=engine).outputs
+        assert found.dtype == np.bool_
+        np.testing.assert_array_equal(found, ~MASK)
+    (found,) = simulate(NOT, MASK.astype(np.int32) + 1, outputs=[(TILE, np.bool_)], engine=engine).outputs
+    np.testing.assert_array_equal(found, MASK)  # 0 and -1
+    np.testing.assert_array_equal(simulate(NOT, MASK, engine=engine).outputs[0], (~MASK).astype(np.int32))
+
+
+@pytest.mark.parametrize("engine", ["numpy", "xla"])
+def test_booleans_fit_no_other_memory(engine: Any) -> None:
+    with pytest.raises(errors.InputError, match="is bool"):
+        simulate(COPY, MASK, engine=engine)
+    with pytest.raises(errors.InputError, match="said to be bool"):
+        simulate(COPY, X, outputs=[(TILE, np.bool_)], engine=engine)
+
+
 def test_devices_that_do_not_fit() -> None:
     for inputs in ([], [[X], [X, X]], [[X], [X[:4]]], 3, [3]):
         with pytest.raises(errors.InputError):

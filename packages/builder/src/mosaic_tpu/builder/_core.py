@@ -540,11 +540,13 @@ class Core:
 
 
 def _described(operand: object) -> str:
+    """An operand in an error; of a ref of booleans its type does not say so."""
     if isinstance(operand, RefView):
-        return f"view {operand.shape} of {operand.ref._info}"
-    if isinstance(operand, Value):
-        return str(operand._info)
-    return str(operand) if isinstance(operand, TypeInfo) else repr(operand)
+        return f"view {operand.shape} of {_described(operand.ref)}"
+    info = operand._info if isinstance(operand, Value) else operand
+    if not isinstance(info, TypeInfo):
+        return repr(operand)
+    return str(info) if info.dtype is info.element else f"{info} of booleans"
 
 
 def _versions(name: str) -> str:

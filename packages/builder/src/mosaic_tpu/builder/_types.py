@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from mosaic_tpu.builder._compat import IrOperation, ir, left_out_of_filenames, location_cache, new_context, open_ir
 from mosaic_tpu.builder._frames import user_filename
-from mosaic_tpu.builder.dtypes import ALL, DType, opaque
+from mosaic_tpu.builder.dtypes import ALL, DType, i1, i32, opaque
 from mosaic_tpu.builder.dtypes import index as index_dtype
 from mosaic_tpu.builder.enums import MemorySpace
 from mosaic_tpu.builder.errors import DTypeError, ShapeError
@@ -33,16 +33,24 @@ _SHAPED: Final = re.compile(r"(vector|memref)<((?:(?:\d+|\?)x)*)([^,>]+)(?:, #tp
 class TypeInfo:
     """An interned MLIR type with what Python needs to know of it."""
 
-    __slots__ = ("dtype", "ir", "is_data", "is_ref", "is_vector", "kind", "results", "shape", "space")
+    __slots__ = ("dtype", "element", "ir", "is_data", "is_ref", "is_vector", "kind", "results", "shape", "space")
 
     def __init__(
-        self, mlir: ir.Type, kind: Kind, dtype: DType, shape: tuple[int, ...], space: MemorySpace | None
+        self,
+        mlir: ir.Type,
+        kind: Kind,
+        dtype: DType,
+        shape: tuple[int, ...],
+        space: MemorySpace | None,
+        element: DType | None = None,
     ) -> None:
         self.ir = mlir
         #: The result types of an op with one result of this type.
         self.results: Final = [mlir]
         self.kind: Final = kind
         self.dtype: Final = dtype
+        #: What its elements are in MLIR: i32 of a ref of booleans, which no TPU has in memory.
+        self.element: Final = dtype if element is None else element
         self.shape: Final = shape
         self.space: Final = space
         self.is_vector: Final = kind == "vector"
@@ -71,7 +79,7 @@ class Types:
         self._ir_vectors: dict[tuple[tuple[int, ...], str], ir.Type] = {}
         self._scalars: dict[DType, TypeInfo] = {}
         self._vectors: dict[tuple[tuple[int, ...], DType], TypeInfo] = {}
-        self._refs: dict[tuple[tuple[int, ...], DType, MemorySpace], TypeInfo] = {}
+        self._refs: dict[tuple[tuple[int, ...], DType, MemorySpace, DType], TypeInfo] = {}
         self._parsed: dict[str, ir.Attribute] = {}
         self._attributes: dict[tuple[object, ...], Any] = {}
         #: Attributes of constants by number and type; 0.0 is not here, since it equals -0.0.
@@ -133,15 +141,21 @@ class Types:
             found = self._vectors[key] = TypeInfo(mlir, "vector", dtype, shape, None)
         return found
 
-    def ref(self, shape: tuple[int, ...], dtype: DType, space: MemorySpace) -> TypeInfo:
-        """A memref in a memory space."""
-        key = (shape, dtype, space)
+    def ref(self, shape: tuple[int, ...], dtype: DType, space: MemorySpace, element: DType | None = None) -> TypeInfo:
+        """A memref in a memory space; of booleans one of i32, as Pallas has it, unless ``element`` says otherwise."""
+        if element is None:
+            element = i32 if dtype is i1 else dtype
+        key = (shape, dtype, space, element)
         found = self._refs.get(key)
         if found is None:
             with self.context, self.unknown:
-                mlir = ir.MemRefType.get(shape, self.element(dtype), memory_space=self.parse(space.mlir))
-            found = self._refs[key] = TypeInfo(mlir, "ref", dtype, shape, space)
+                mlir = ir.MemRefType.get(shape, self.element(element), memory_space=self.parse(space.mlir))
+            found = self._refs[key] = TypeInfo(mlir, "ref", dtype, shape, space, element)
         return found
+
+    def seen_as(self, info: TypeInfo, shape: tuple[int, ...], space: MemorySpace | None = None) -> TypeInfo:
+        """A ref with another shape, or in another memory space."""
+        return self.ref(shape, info.dtype, space or MemorySpace.of(info.space), info.element)
 
     @contextmanager
     def unregistered(self, allow: bool = True) -> Generator[None]:
@@ -166,7 +180,7 @@ class Types:
         if shaped[1] == "vector":
             return self.vector(shape, element)
         space = _SPACES.get(shaped[4] or "any")
-        return None if space is None else self.ref(shape, element, space)
+        return None if space is None else self.ref(shape, element, space, element)
 
     def exact(self, mlir: ir.Type) -> TypeInfo:
         """The type ``mlir`` itself; of kind ``opaque`` where Python knows nothing else of it."""
@@ -192,9 +206,8 @@ class Types:
         key = (info, sizes, squeezed)
         found = self._slices.get(key)
         if found is None:
-            assert info.space is not None
             kept = tuple(s for s, q in zip(sizes, squeezed, strict=True) if not q)
-            found = (self.ref(sizes, info.dtype, info.space), self.ref(kept, info.dtype, info.space))
+            found = (self.seen_as(info, sizes), self.seen_as(info, kept))
             self._slices[key] = found
         return found
 

@@ -140,7 +140,7 @@ class Ref:
 
     Attributes:
         shape: what the kernel sees: one block of the array.
-        dtype: element type.
+        dtype: element type. Booleans, ``i1``, are i32 in memory, as in Pallas: ``ref[…]`` converts, ops see i32.
         memory_space: ``vmem`` by default.
         role: input, output, scalar_prefetch or scratch.
         window: how the block moves over the array; ``None`` for a trivial window.

@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, cast
 
-from mosaic_tpu.builder.dtypes import DType
-from mosaic_tpu.builder.errors import ArityError, KindError, ShapeError
+from mosaic_tpu.builder.dtypes import DType, i1
+from mosaic_tpu.builder.errors import ArityError, DTypeError, KindError, ShapeError
 
 if TYPE_CHECKING:
     from mosaic_tpu.builder._core import Scope as BlockScope
     from mosaic_tpu.builder._value import Value
+
+
+#: Pallas refuses both: to bitcast, and to reshape.
+NOT_OF_BOOLEANS = "load, and reshape or cast what was loaded; or declare the ref as i32, and compare"
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,12 @@ class RefView:
         return RefIndexer(self)
 
     def reshape(self, *shape: int | tuple[int, ...]) -> RefView:
-        """The same elements with another shape, of several sizes or one tuple; one size may be -1."""
+        """The same elements with another shape, of several sizes or one tuple; one size may be -1.
+
+        Of booleans there is none, as in Pallas.
+        """
+        if self.dtype is i1:
+            raise DTypeError("a ref of booleans cannot be reshaped", op="reshape", hint=NOT_OF_BOOLEANS)
         sizes = cast("tuple[int, ...]", shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape)
         target = _resolve(self.ref._b._ints(sizes, "reshape", "shape"), self.shape)
         places = (*self.places, None) if self.places else ()
@@ -182,6 +191,9 @@ class RefView:
     def bitcast(self, dtype: DType) -> RefView:
         """The same memory as another element type; a change of width scales the second-to-last dimension."""
         shape, dtype = self.shape, self.ref._b._element(dtype, "bitcast")
+        if i1 in (self.dtype, dtype):
+            summary = f"a ref of {self.dtype} cannot be viewed as {dtype}"
+            raise DTypeError(summary, op="bitcast", hint=NOT_OF_BOOLEANS)
         if dtype.bits != self.dtype.bits:
             if len(shape) < 2 or shape[-2] * self.dtype.bits % dtype.bits:
                 raise ShapeError(f"a view of shape {shape} and {self.dtype} does not divide into {dtype}", op="bitcast")

@@ -172,7 +172,16 @@ def custom_call(
     aliases: dict[int, int],
     attributes: dict[str, Any],
 ) -> Any:
-    """Emit the ``tpu_custom_call`` through `jax.ffi.ffi_lowering`, row-major operands and results."""
+    """Emit the ``tpu_custom_call`` through `jax.ffi.ffi_lowering`, row-major operands and results.
+
+    A kernel holds booleans as i32: around the call they are converted, as Pallas does it.
+    """
+    given, taken = context.avals_in, context.avals_out
+    in_memory = context.replace(
+        avals_in=[_in_memory(aval) for aval in given], avals_out=[_in_memory(aval) for aval in taken]
+    )
+    if any(aval.dtype == np.bool_ for aval in given):
+        operands = _converted(context.replace(avals_out=in_memory.avals_in), in_memory.avals_in, operands)
     rule = _jax.ffi.ffi_lowering(
         "tpu_custom_call",
         backend_config=backend_config,
@@ -181,7 +190,21 @@ def custom_call(
         operand_output_aliases=aliases,
         extra_attributes=attributes,
     )
-    return rule(context, *operands)
+    results = rule(in_memory, *operands)
+    if any(aval.dtype == np.bool_ for aval in taken):
+        results = _converted(context.replace(avals_in=in_memory.avals_out), taken, results)
+    return results
+
+
+def _in_memory(aval: Any) -> Any:
+    return aval.update(dtype=np.dtype(np.int32)) if aval.dtype == np.bool_ else aval
+
+
+def _converted(context: Any, avals: Any, values: Any) -> Any:
+    def convert(*arrays: Any) -> list[Any]:
+        return [a.astype(aval.dtype) for a, aval in zip(arrays, avals, strict=True)]
+
+    return _mlir.lower_fun(convert)(context, *values)
 
 
 def callback(

@@ -6,7 +6,7 @@ import functools
 from typing import Final
 
 from mosaic_tpu.builder import MemorySpace
-from mosaic_tpu.builder.dtypes import ALL, DType
+from mosaic_tpu.builder.dtypes import ALL, DType, i1
 from mosaic_tpu.lift._code import Call, Node, Shape, Text
 from mosaic_tpu.sim import ir
 
@@ -32,7 +32,8 @@ def known(type_: ir.Type) -> bool:
             return plain and type_.text == f"vector<{sizes}{dtype.mlir}>"
         case "memref":
             text = f"memref<{sizes}{dtype.mlir}, #tpu.memory_space<{type_.space}>>"
-            return type_.space in _SPACES and type_.text == text
+            # The builder's refs of booleans hold i32, as Pallas's do: memory of i1 only other tools have.
+            return dtype is not i1 and type_.space in _SPACES and type_.text == text
         case _:
             return False
 

@@ -282,7 +282,10 @@ def _one(
             unwritten = _uninitialised.unwritten(module, outcome, again, options)
     counts = [sum(c) for c in zip(*(c.counts for c in machine.cores), strict=True)]
     results = tuple(
-        tuple(_typed(a, spec) for a, spec in zip(arrays, _specs(module, outputs, arrays), strict=True))
+        tuple(
+            _reference.typed(a, np.dtype(spec[1]))
+            for a, spec in zip(arrays, _specs(module, outputs, arrays), strict=True)
+        )
         for arrays in outcome.outputs
     )
     return Report(
@@ -332,11 +335,6 @@ def _specs(module: Module, outputs: Sequence[Spec] | None, arrays: Sequence[Arra
     return given if given is not None else [(a.shape, a.dtype) for a in arrays]
 
 
-def _typed(array: Array, spec: Spec) -> Array:
-    dtype = np.dtype(spec[1])
-    return array if array.dtype == dtype else array.view(dtype)
-
-
 def _fast(
     module: Module, inputs: Sequence[Any], outputs: Sequence[Spec] | None, options: Options, started: float
 ) -> Report:
@@ -350,7 +348,9 @@ def _fast(
         hazard.seed = options.seed
         if not options.collect:
             raise hazard
-    made = tuple(_typed(a, spec) for a, spec in zip(arrays, _specs(module, outputs, arrays), strict=True))
+    made = tuple(
+        _reference.typed(a, np.dtype(spec[1])) for a, spec in zip(arrays, _specs(module, outputs, arrays), strict=True)
+    )
     return Report(
         kernel=module.name,
         engine="xla",

@@ -193,8 +193,9 @@ def fitted(module: Module, argument: Argument, array: Array) -> Array:
     """
     array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     wanted = argument.type.dtype
-    named = wanted if wanted.kind not in "iu" else np.dtype(f"{array.dtype.kind}{wanted.itemsize}")
-    signless = array.dtype.kind in "iu" and named == array.dtype and wanted.kind in "iu"
+    if _holds_booleans(wanted, array.dtype):
+        array = array.astype(wanted)
+    signless = array.dtype.kind in "iu" and wanted.kind in "iu" and array.dtype.itemsize == wanted.itemsize
     if array.dtype != wanted and not signless and not _same_storage(array.dtype, wanted):
         raise InputError(
             f"{argument.name} is {array.dtype}{list(array.shape)}, the kernel takes {wanted}", op=module.name
@@ -210,6 +211,18 @@ def fitted(module: Module, argument: Argument, array: Array) -> Array:
     return array if array.dtype == wanted else array.view(wanted)
 
 
+def _holds_booleans(held: np.dtype[Any], given: np.dtype[Any]) -> bool:
+    """Whether an array of booleans meets memory of i32, which is how kernels hold them."""
+    return given == np.bool_ and held == np.int32
+
+
+def typed(array: Array, dtype: np.dtype[Any]) -> Array:
+    """An output in the dtype that the call gives it."""
+    if array.dtype == dtype:
+        return array
+    return array != 0 if _holds_booleans(array.dtype, dtype) else array.view(dtype)
+
+
 def _same_storage(a: np.dtype[Any], b: np.dtype[Any]) -> bool:
     return a.itemsize == b.itemsize and {a.name, b.name} in ({"uint4", "int4"}, {"uint2", "int2"}, {"bool", "int8"})
 
@@ -218,12 +231,14 @@ def output_spec(module: Module, argument: Argument, given: Spec | None) -> Spec:
     window = argument.window
     if given is not None:
         shape, dtype = tuple(given[0]), np.dtype(given[1])
-        if dtype.itemsize != argument.type.dtype.itemsize or len(shape) != len(argument.type.shape):
+        held = argument.type.dtype
+        fits = dtype.itemsize == held.itemsize or _holds_booleans(held, dtype)
+        if not fits or len(shape) != len(argument.type.shape):
             raise InputError(
                 f"the output {argument.name} is said to be {dtype}{list(shape)}, the kernel writes {argument.type}",
                 op=module.name,
             )
-        return shape, argument.type.dtype
+        return shape, held
     if window is not None and window.transform is not None:
         raise InputError(
             f"the shape of the output {argument.name} is not known, only that of its blocks",

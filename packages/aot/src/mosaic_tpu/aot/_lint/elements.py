@@ -95,6 +95,22 @@ def _has_f16(op: ir.Operation) -> bool:
     return any(v.type.element == "f16" and v.type.kind in ("vector", "scalar") for v in values)
 
 
+@rule("boolean-memory")
+def boolean_memory(subject: Subject) -> Iterator[Issue]:
+    """Memory of booleans (i1): no generation takes an array of them, nor has them in VMEM; scratch in SMEM does work.
+
+    Pallas and the builder never make it of refs: theirs hold i32, 0 or not.
+    """
+    remedy = "hold i32 and compare after the load, as Pallas and the builder do with refs of booleans"
+    for argument in subject.layout.arguments:
+        in_smem = argument.role == "scratch" and argument.type.space == "smem"
+        if argument.type.kind == "memref" and argument.type.element == "i1" and not in_smem:
+            yield Issue(None, f"{argument.name} is memory of booleans, {argument.type}", remedy)
+    for op in subject.ops("memref.alloca"):
+        if op.result.type.element == "i1" and op.result.type.space != "smem":
+            yield Issue(op, f"memory of booleans, {op.result.type}", remedy)
+
+
 @rule("matmul-type", per_generation=True)
 def matmul_type(subject: Subject, generation: Generation) -> Iterator[Issue]:
     """A matmul of element types that the compiler refuses for this generation (E2001 and others)."""

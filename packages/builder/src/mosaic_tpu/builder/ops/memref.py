@@ -46,7 +46,7 @@ class MemrefOps(Core):
             i32
         """
         operands = self._scalar_access(ref, indices, "memref.load")
-        return self._emit("memref.load", self.types.scalar(ref._info.dtype), operands)
+        return self._emit("memref.load", self.types.scalar(ref._info.element), operands)
 
     @op("memref.store", source="b.scalarStore(ref, value, indices)", traits=("store",))
     def scalar_store(self, ref: Value, value: Value, indices: Indices) -> None:
@@ -57,8 +57,8 @@ class MemrefOps(Core):
         """
         operands = self._scalar_access(ref, indices, "memref.store")
         used = self._use(value, "memref.store")
-        if value._info.kind != "scalar" or value._info.ir is not self.types.element(ref.dtype):
-            self.fail(DTypeError, f"needs a scalar {ref.dtype}", op="memref.store", operands=[value, ref])
+        if value._info.kind != "scalar" or value._info.ir is not self.types.element(ref._info.element):
+            self.fail(DTypeError, f"needs a scalar {ref._info.element}", op="memref.store", operands=[value, ref])
         self._emit_void("memref.store", [used, *operands])
 
     @op("memref.alloca", traits=("pure",))
@@ -84,7 +84,7 @@ class MemrefOps(Core):
         """
         used = self._use_ref(ref, "memref.memory_space_cast")
         space = self._member(MemorySpace, memory_space, "memref.memory_space_cast")
-        info = self.types.ref(ref.shape, ref.dtype, space)
+        info = self.types.seen_as(ref._info, ref.shape, space)
         return self._emit("memref.memory_space_cast", info, [used])
 
     @op("memref.reinterpret_cast", source="b.reinterpretCast(mem_ref, result_shape, dtype)")
@@ -114,7 +114,7 @@ class MemrefOps(Core):
             "static_sizes": self.types.dense(target, 64),
             "static_strides": self.types.dense(strides, 64),
         }
-        plain = self.types.ref(target, ref.dtype, ref.memory_space or MemorySpace.VMEM)
+        plain = self.types.seen_as(ref._info, target)
         return self._emit(name, plain, [used], attributes)
 
     @op("tpu.erase_memref_layout", group="memref", source="tpu.erase_memref_layout")

@@ -22,7 +22,7 @@ class SparseCoreOps(VectorOps):
     def _accessed(self, ref: Value, shape: Sequence[int] | None, name: str) -> TypeInfo:
         self._use_ref(ref, name)
         sizes = ref.shape if shape is None else shape
-        return self.types.vector(self._shape(sizes, name), self._element(ref.dtype, name))
+        return self.types.vector(self._shape(sizes, name), self._element(ref._info.element, name))
 
     def _masked(self, mask: Value | None, name: str) -> object:
         return None if mask is None else self._use_vector(mask, name)
@@ -115,7 +115,7 @@ class SparseCoreOps(VectorOps):
         """
         name = "tpu.vector_load_idx"
         base, used = self._use_ref(ref, name), [self._use_vector(i, name) for i in self._given(indices, ref, name)]
-        info = self.types.vector(indices[0].shape, ref.dtype)
+        info = self.types.vector(indices[0].shape, ref._info.element)
         created = self._native("VectorLoadIdxOp", name, info.ir, base, used, mask=self._masked(mask, name))
         return Value(created.results[0], info, self._scope)
 
@@ -365,7 +365,7 @@ class SparseCoreOps(VectorOps):
         """
         name = "tpu.shared_memref_slice"
         used = self._use_ref(ref, name)
-        info = self.types.ref(self._shape(shape, name), ref.dtype, MemorySpace.VMEM)
+        info = self.types.seen_as(ref._info, self._shape(shape, name), MemorySpace.VMEM)
         self._require(name)
         self._needs_verifier = True
         return self._emit(name, info, [used])

@@ -151,7 +151,7 @@ class TpuDmaOps(Core):
                 operands=[source, target],
                 hint="slice both to one shape: b.pallas.at(ref, …)",
             )
-        if source._info.dtype.mlir != target._info.dtype.mlir:
+        if source._info.element.mlir != target._info.element.mlir:
             self.fail(
                 DTypeError,
                 "source and target differ in element type",

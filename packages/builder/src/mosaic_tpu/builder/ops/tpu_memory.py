@@ -14,6 +14,7 @@ from mosaic_tpu.builder.dtypes import DType
 from mosaic_tpu.builder.enums import MemorySpace
 from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError, ShapeError
 from mosaic_tpu.builder.ops.vector import Indices, VectorOps
+from mosaic_tpu.builder.views import NOT_OF_BOOLEANS
 
 
 class TpuMemoryOps(VectorOps):
@@ -60,7 +61,7 @@ class TpuMemoryOps(VectorOps):
             "strides": self.types.dense(self._sublane_strides(ref, strides, name), 32),
             "operandSegmentSizes": self.types.dense((1, len(starts), len(masks)), 32),
         }
-        return self._emit(name, self.types.vector(found, ref.dtype), [used, *starts, *masks], attributes)
+        return self._emit(name, self.types.vector(found, ref._info.element), [used, *starts, *masks], attributes)
 
     @op("tpu.vector_store", source="b.refStore(ref, value)", traits=("store",))
     def ref_store(self, ref: Value, value: Value) -> None:
@@ -98,8 +99,7 @@ class TpuMemoryOps(VectorOps):
         name = "tpu.vector_store"
         used = self._vmem(ref, name)
         stored = self._use_vector(value, name)
-        if value._info.dtype.mlir != ref._info.dtype.mlir:
-            self.fail(DTypeError, f"the ref holds {ref.dtype}, the value {value.dtype}", op=name, operands=[value, ref])
+        self._check_stored(ref, value, name)
         self._vector_shape(ref, value._info.shape, name)
         starts = self._indices(ref, indices, name)
         masks = self._mask(mask, value._info.shape, name)
@@ -184,7 +184,7 @@ class TpuMemoryOps(VectorOps):
         if any((n - 1) * t >= s for n, t, s in zip(found, steps, ref.shape, strict=True)):
             self.fail(ShapeError, f"shape {found} with strides {steps} leaves the ref", op=name, operands=[ref])
         starts = self._indices(ref, indices, name)
-        info = self.types.vector(found, ref.dtype)
+        info = self.types.vector(found, ref._info.element)
         return self._emit(name, info, [used, *starts], {"strides": self.types.dense(steps, 32)})
 
     @op("tpu.strided_load", source="b.stridedLoadShape(ref, indices, strides, result_shape)", traits=("load",))
@@ -207,8 +207,7 @@ class TpuMemoryOps(VectorOps):
         name = "tpu.strided_store"
         used, stored = self._vmem(ref, name), self._use_vector(value, name)
         steps = self._strides(ref, strides, name)
-        if value.dtype.mlir != ref.dtype.mlir:
-            self.fail(DTypeError, f"the ref holds {ref.dtype}, the value {value.dtype}", op=name, operands=[value, ref])
+        self._check_stored(ref, value, name)
         if value.rank != ref.rank or any(
             (n - 1) * t >= s for n, t, s in zip(value.shape, steps, ref.shape, strict=True)
         ):
@@ -274,7 +273,7 @@ class TpuMemoryOps(VectorOps):
                 self.fail(
                     ShapeError, f"offset {offset} with size {size} leaves a dimension of {dim}", op=name, operands=[ref]
                 )
-        info = self.types.ref(tuple(static), ref._info.dtype, ref._info.space)  # pyright: ignore[reportArgumentType]
+        info = self.types.seen_as(ref._info, tuple(static))
         attributes = self._slice_attributes(len(starts), len(dynamic))
         return self._emit(name, info, [used, *starts, *dynamic], attributes)
 
@@ -286,7 +285,10 @@ class TpuMemoryOps(VectorOps):
 
     def _view(self, name: str, ref: Value, shape: Sequence[int], dtype: DType | None = None) -> Value:
         used = self._use_ref(ref, name)
-        info = self.types.ref(tuple(shape), dtype or ref._info.dtype, ref._info.space)  # pyright: ignore[reportArgumentType]
+        if dtype is None:
+            info = self.types.seen_as(ref._info, tuple(shape))
+        else:
+            info = self.types.ref(tuple(shape), dtype, MemorySpace.of(ref._info.space))
         return self._emit(name, info, [used])
 
     @op("tpu.memref_squeeze", source="b.memRefSqueeze(mem_ref, result_shape)")
@@ -346,6 +348,8 @@ class TpuMemoryOps(VectorOps):
         found = ref.shape
         if not new or not old:
             self.fail(DTypeError, f"cannot view memory as {dtype}", op=name, operands=[ref])
+        if dt.i1 in (ref.dtype, dtype):
+            self.fail(DTypeError, "memory of booleans has no other view", op=name, operands=[ref], hint=NOT_OF_BOOLEANS)
         if old != new:
             if ref.rank < 2 or ref.shape[-2] * old % new:
                 self.fail(

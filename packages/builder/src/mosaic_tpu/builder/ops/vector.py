@@ -52,6 +52,13 @@ class VectorOps(Core):
             self.fail(ShapeError, f"a slice of shape {found} is larger than the ref", op=name, operands=[ref])
         return found
 
+    def _check_stored(self, ref: Value, value: Value, name: str) -> None:
+        element = ref._info.element
+        if value._info.dtype.mlir != element.mlir:
+            hint = "ref[…] = v stores booleans as i32, ops do not: b.extui(v, i32)" if value.dtype is dt.i1 else None
+            summary = f"the ref holds {element}, the value {value.dtype}"
+            self.fail(DTypeError, summary, op=name, operands=[value, ref], hint=hint)
+
     def _vmem(self, ref: Value, name: str) -> IrValue:
         used = self._use_ref(ref, name)
         space = ref._info.space
@@ -94,7 +101,7 @@ class VectorOps(Core):
         """
         used = self._vmem(ref, "vector.load")
         found = self._vector_shape(ref, shape, "vector.load")
-        info = self.types.vector(found, ref._info.dtype)
+        info = self.types.vector(found, ref._info.element)
         return self._emit("vector.load", info, [used, *self._indices(ref, indices, "vector.load")])
 
     @op("vector.load", source="b.vectorLoadAt(ref, indices)", traits=("load",))
@@ -131,8 +138,7 @@ class VectorOps(Core):
         """
         name = "vector.store"
         used, stored = self._vmem(ref, name), self._use_vector(value, name)
-        if value._info.dtype.mlir != ref._info.dtype.mlir:
-            self.fail(DTypeError, f"the ref holds {ref.dtype}, the value {value.dtype}", op=name, operands=[value, ref])
+        self._check_stored(ref, value, name)
         self._vector_shape(ref, value._info.shape, name)
         self._emit_void(name, [stored, used, *self._indices(ref, indices, name)])
 

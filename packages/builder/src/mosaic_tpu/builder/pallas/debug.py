@@ -10,6 +10,7 @@ from typing import Final
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._registry import idiom
 from mosaic_tpu.builder._value import Value
+from mosaic_tpu.builder.enums import MemorySpace
 from mosaic_tpu.builder.errors import ArityError, AttributeValueError, DTypeError
 from mosaic_tpu.builder.pallas._base import Idioms, Scope
 
@@ -98,7 +99,8 @@ class DebugIdioms(Idioms):
             b.fail(AttributeValueError, f"the text {fmt!r}", op="debug_print", hint="end it with {}")
         (value,) = values
         with self._one_line("debug_print"), b.region():
-            ref = b.alloca(value.shape, value.dtype)
+            info = b.types.ref(value.shape, value.dtype, MemorySpace.VMEM, value.dtype)  # i1 too stays what it is
+            ref = b._emit("memref.alloca", info, [], {"operandSegmentSizes": b.types.dense((0, 0), 32)})
             zero = b._raw_constant(0, b.types.index)
             b._emit_void("vector.store", [value._ir, ref._ir, *[zero] * value.rank])
             b.log_buffer(ref, text[0])

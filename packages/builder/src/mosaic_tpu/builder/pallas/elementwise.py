@@ -15,7 +15,7 @@ from mosaic_tpu.builder.errors import DTypeError, ShapeError, UnsupportedOpError
 from mosaic_tpu.builder.ops.arith import CMPF, CMPI
 from mosaic_tpu.builder.pallas._base import Idioms
 
-_SIGNED = {name: CMPI[p] for name, p in dict(lt="slt", le="sle", gt="sgt", ge="sge", eq="eq", ne="ne").items()}
+SIGNED = {name: CMPI[p] for name, p in dict(lt="slt", le="sle", gt="sgt", ge="sge", eq="eq", ne="ne").items()}
 _UNSIGNED = {name: CMPI[p] for name, p in dict(lt="ult", le="ule", gt="ugt", ge="uge", eq="eq", ne="ne").items()}
 _ORDERED = {name: CMPF[p] for name, p in dict(lt="olt", le="ole", gt="ogt", ge="oge", eq="oeq", ne="one").items()}
 
@@ -270,7 +270,7 @@ class ElementwiseIdioms(Idioms):
         if dtype.is_float:
             op, attributes = "arith.cmpf", b.types.predicates(_ORDERED)[name]
         else:
-            op, attributes = "arith.cmpi", b.types.predicates(_UNSIGNED if dtype.is_unsigned else _SIGNED)[name]
+            op, attributes = "arith.cmpi", b.types.predicates(_UNSIGNED if dtype.is_unsigned else SIGNED)[name]
         return b._emit(op, b.types.like(info, dt.i1), [x._ir, y._ir], attributes)
 
     def _compare_booleans(self, name: str, x: Value, y: Value, given: tuple[Operand, Operand]) -> Value:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from mosaic_tpu.builder import dtypes as dt
 from mosaic_tpu.builder._compat import IrValue
 from mosaic_tpu.builder._registry import idiom
@@ -12,6 +14,7 @@ from mosaic_tpu.builder._value import Operand, Value
 from mosaic_tpu.builder.enums import MemorySpace
 from mosaic_tpu.builder.errors import DTypeError, KindError, MemorySpaceError, ShapeError
 from mosaic_tpu.builder.pallas._base import Idioms
+from mosaic_tpu.builder.pallas.elementwise import SIGNED
 from mosaic_tpu.builder.views import (
     Bitcast,
     Index,
@@ -23,6 +26,8 @@ from mosaic_tpu.builder.views import (
     joined,
     parse_index,
 )
+
+_BOOLEAN = "True or False, or a comparison"
 
 type RefLike = Value | RefView
 #: A view without its values: static slices, reshapes, bitcasts, ``None`` for an index, and the rank that ends an index.
@@ -254,14 +259,29 @@ class RefIdioms(Idioms):
                     operands=[base],
                     hint="index every dimension",
                 )
-            return b._emit("memref.load", b.types.scalar(base.dtype), [base._ir, *self._starts(found)])
+            scalar = b.types.scalar(base._info.element)
+            return self._from_memory(base, b._emit("memref.load", scalar, [base._ir, *self._starts(found)]))
         self._vmem(base, "load")
         loaded = self._load_block(base, found, self._starts(found))
-        if not found.drops:
+        if found.drops:
+            loaded = b.shape_cast(loaded, found.shape) if found.shape else b.vector_extract(loaded, (0,) * base.rank)
+        return self._from_memory(base, loaded)
+
+    def _from_memory(self, ref: Value, loaded: Value) -> Value:
+        """What a load gives: of a ref of booleans, which holds i32, whether it is not 0."""
+        info, b = ref._info, self._b
+        if info.dtype is info.element:
             return loaded
-        if not found.shape:
-            return b.vector_extract(loaded, (0,) * base.rank)
-        return b.shape_cast(loaded, found.shape)
+        zero = b._raw_constant(0, loaded._info)
+        not_equal = b.types.predicates(SIGNED)["ne"]
+        return b._emit("arith.cmpi", b.types.like(loaded._info, info.dtype), [loaded._ir, zero], not_equal)
+
+    def _to_memory(self, ref: Value, value: Value) -> Value:
+        """What a store writes: 0 and 1 for booleans."""
+        info, b = ref._info, self._b
+        if info.dtype is info.element:
+            return value
+        return b._emit("arith.extui", b.types.like(value._info, info.element), [value._ir])
 
     def _vmem(self, ref: Value, op: str) -> None:
         space = ref._info.space
@@ -280,7 +300,7 @@ class RefIdioms(Idioms):
             b.fail(
                 ShapeError, "loads need static sizes", op="load", operands=[base], hint="only DMAs take run-time sizes"
             )
-        info = b.types.vector(index.sizes, base._info.dtype)  # pyright: ignore[reportArgumentType]
+        info = b.types.vector(index.sizes, base._info.element)  # pyright: ignore[reportArgumentType]
         if index.steps:
             return b._emit("tpu.strided_load", info, [base._ir, *starts], {"strides": b.types.dense(index.strides, 32)})
         return b._emit("vector.load", info, [base._ir, *starts])
@@ -325,6 +345,14 @@ class RefIdioms(Idioms):
         b = self._b
         self._check("store", value)
         base, found = self._access(ref, index, "store")
+        if base.dtype is dt.i1 and isinstance(value, int | float | np.number) and not isinstance(value, bool):
+            b.fail(
+                DTypeError,
+                f"the ref holds booleans, the value is {value!r}",
+                op="store",
+                operands=[base],
+                hint=_BOOLEAN,
+            )
         if base._info.space is MemorySpace.SMEM:
             return self._store_scalar(base, found, value, mask)
         self._vmem(base, "store")
@@ -332,12 +360,13 @@ class RefIdioms(Idioms):
         if mask is not None:
             self._check_mask(base, stored, mask)
         starts = self._starts(found)
-        dead = self._load_block(base, found, starts)
-        old = dead
+        old = dead = self._load_block(base, found, starts)
+        stored = self._to_memory(base, stored)
         if found.drops:
             old = b.shape_cast(dead, found.shape)
             stored = b.shape_cast(stored, dead.shape)
             mask = mask if mask is None else b.shape_cast(mask, dead.shape)
+        old = self._from_memory(base, old)
         if found.steps:
             if mask is not None:
                 b.fail(
@@ -419,8 +448,9 @@ class RefIdioms(Idioms):
         if scalar.is_shaped or scalar.dtype.mlir != base.dtype.mlir:
             b.fail(DTypeError, f"needs a scalar {base.dtype}", op="store", operands=[base, scalar])
         starts = self._starts(index)
-        old = b._emit("memref.load", b.types.scalar(base.dtype), [base._ir, *starts])
-        b._emit_void("memref.store", [scalar._ir, base._ir, *starts])
+        old = b._emit("memref.load", b.types.scalar(base._info.element), [base._ir, *starts])
+        old = self._from_memory(base, old)
+        b._emit_void("memref.store", [self._to_memory(base, scalar)._ir, base._ir, *starts])
         return old
 
 
