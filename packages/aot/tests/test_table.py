@@ -319,6 +319,13 @@ def test_a_table_that_is_no_file_is_not_to_be_deleted() -> None:
     assert said.value.hint == "name another file"
 
 
+def test_a_pipe_is_no_table(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "t.json")
+    with pytest.raises(OptionError, match="it is no regular file") as said:
+        Table(tmp_path / "t.json", "k")
+    assert said.value.hint == "name another file"
+
+
 def refuses(content: str, folder: Path) -> OptionError:
     file = folder / "table.json"
     file.write_bytes(before := content.encode(errors="surrogatepass"))

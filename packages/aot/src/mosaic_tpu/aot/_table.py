@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, cast
 
 from mosaic_tpu.aot._files import check, put
 from mosaic_tpu.aot.errors import OptionError
+from mosaic_tpu.sim.ir import contents_of
 
 try:
     import fcntl
@@ -64,8 +65,7 @@ class Table:
 
     def _read(self) -> tuple[list[Entry], dict[str, Any]]:
         try:
-            text = self._file.read_text(encoding="utf-8")
-            found = json.loads(text, parse_constant=_no_number)
+            found = json.loads(contents_of(self._file).decode(), parse_constant=_no_number)
             return _checked(found, self.kernel)
         except FileNotFoundError:
             return [], {}

@@ -190,8 +190,10 @@ def _is_folder(file: Path) -> bool:
 
 
 def _bytes_of(file: Path) -> bytes:
+    from mosaic_tpu.sim import ir
+
     try:
-        return file.read_bytes()
+        return ir.contents_of(file, pipes=True)
     except OSError as error:
         raise unreadable(file, error, "give a file that can be read") from None
     except MemoryError:

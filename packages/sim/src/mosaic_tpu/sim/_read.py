@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from mosaic_tpu.sim import _binary, _compat, _probe
+from mosaic_tpu.sim._files import contents_of
 from mosaic_tpu.sim._module import Call, Module
 from mosaic_tpu.sim._parse import parse
 from mosaic_tpu.sim._types import unescaped
@@ -107,7 +108,7 @@ def contents(source: Any) -> Any:
         return source
     path = Path(cast("str | os.PathLike[str]", source))
     try:
-        data = path.read_bytes()
+        data = contents_of(path, pipes=True)
     except (OSError, ValueError) as error:  # a zero in its name is a ValueError
         why = error.strerror if isinstance(error, OSError) else error
         raise ModuleFormatError(f"cannot read {path}: {why}", op="read", hint="give an existing file") from None
