@@ -179,6 +179,13 @@ def test_a_terminal_is_a_source_as_standard_input_is() -> None:
     os.close(other)
 
 
+@pytest.mark.parametrize("verb", [("ir", "show"), ("ir", "verify"), ("ir", "lift"), ("lint",)], ids=" ".join)
+def test_the_mark_of_utf_8_before_a_module_is_skipped(verb: tuple[str, ...]) -> None:
+    Path("k.mlir").write_text("\ufeff" + DOUBLE, encoding="utf-8")
+    said = cli(*verb, "k.mlir")
+    assert (said.code, said.err) == (0, "")
+
+
 # --- numbers of options --------------------------------------------------------------------------------------------
 
 

@@ -438,7 +438,7 @@ def test_a_device_is_not_read(device: str, tmp_path: Path) -> None:
         pytest.skip("this system has none")
     (tmp_path / "k.mlir").symlink_to(device)
     for name in (Path(device), tmp_path / "k.mlir", str(tmp_path / "k.mlir")):
-        with pytest.raises(errors.ModuleFormatError, match="cannot read .*: it is no regular file"):
+        with pytest.raises(errors.ModuleFormatError, match=r"cannot read .*: it is no regular file"):
             read(name)
 
 
@@ -446,3 +446,15 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "k.mlir")
     threading.Thread(target=(tmp_path / "k.mlir").write_text, args=(COPY,), daemon=True).start()
     assert read(tmp_path / "k.mlir").name == "copy"
+
+
+def test_a_mark_before_the_text_is_skipped(tmp_path: Path) -> None:
+    marked = "\ufeff" + COPY.strip()
+    (tmp_path / "k.mlir").write_text(marked, encoding="utf-8")
+    for source in (marked, marked.encode(), tmp_path / "k.mlir", bytearray(marked.encode())):
+        assert read(source).name == "copy"
+    for source in ("\ufeff" + marked, COPY.replace("func.func", "\ufefffunc.func")):
+        with pytest.raises(errors.ModuleFormatError):
+            read(source)
+    with pytest.raises(errors.ModuleFormatError, match="the text is empty"):
+        read("\ufeff")
