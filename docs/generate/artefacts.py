@@ -25,10 +25,9 @@ from conformance.faults.table import FAULTS
 from conformance.harness.report import OUTCOME, versions
 from conformance.harness.targets import REQUIRED
 from conformance.numerics.table import CASES as NUMERICS
-from docs.generate.site import ARTEFACTS, ROOT
+from docs.generate.site import ARTEFACTS, ROOT, SCHEMA, artefact
 from mosaic_tpu import aot, zoo
 
-SCHEMA: Final = 1
 #: What a run of the whole suite leaves; the newest JAX first.
 REPORTS: Final = (".conformance/report.json", ".conformance/report-oldest-jax.json")
 ZOO: Final = ARTEFACTS / "zoo.json"
@@ -86,7 +85,9 @@ BATCHES: Final[Mapping[str, Callable[[Any], tuple[str, tuple[Any, ...]]]]] = {
 
 def zoo_artefacts(names: Iterable[str]) -> None:
     """Schedule and roofline of the default config of each kernel, on each generation."""
-    kept = json.loads(ZOO.read_text(encoding="utf-8"))["kernels"] if ZOO.exists() else {}
+    names = list(names)
+    others = zoo.KERNELS.keys() - names
+    kept = artefact(ZOO.name) if others and ZOO.exists() else {}
     kept = {name: found for name, found in kept.items() if name in zoo.KERNELS}
     for name in names:
         targets = {target: _of_target(name, target) for target in REQUIRED}

@@ -23,7 +23,7 @@ _CALLED: Final = {"gated_delta_net, seed's form": "gated_delta_net, a token at a
 
 def write(site: Site) -> None:
     """Fill the section's pages, whose words are written by hand. The newest JAX comes first."""
-    reports: Mapping[str, Report] = artefact("conformance.json")["reports"]
+    reports: Mapping[str, Report] = artefact("conformance.json")
     newest = next(iter(reports.values()))
     sources = "\n\n".join(provenance(report, COMMAND) for report in reports.values())
     site.fill("conformance/index.md", reports=_index(reports))

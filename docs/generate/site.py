@@ -91,8 +91,66 @@ class Site:
 
 
 def artefact(name: str) -> dict[str, Any]:
-    """A JSON file of `docs/artefacts`."""
-    return json.loads((ARTEFACTS / name).read_text(encoding="utf-8"))
+    """What is in a JSON file of `docs/artefacts`: its kernels, or its reports, at least one, by name.
+
+    Raises:
+        SystemExit: it is damaged.
+    """
+    try:
+        found = json.loads((ARTEFACTS / name).read_text(encoding="utf-8"))
+        if wrong := _wrong(found, *_HOLDS[name]):
+            raise ValueError(wrong)
+    except (OSError, ValueError, RecursionError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+        raise SystemExit(f"docs/artefacts/{name} cannot be used, {_REMAKE} makes it again: {why}") from None
+    return found[_HOLDS[name][0]]
+
+
+def of_kernel(name: str) -> dict[str, Any]:
+    """What the compiler made of a kernel of the zoo.
+
+    Raises:
+        SystemExit: it is not in the file, or that is damaged.
+    """
+    kernels = artefact("zoo.json")
+    if name not in kernels:
+        raise SystemExit(f"docs/artefacts/zoo.json cannot be used, {_REMAKE} makes it again: it has no kernel {name}")
+    return kernels[name]
+
+
+#: What there is one of for each name, and the kinds of what is in each.
+_HOLDS: Final[dict[str, tuple[str, dict[str, type]]]] = {
+    "zoo.json": ("kernels", {"made": dict, "preset": str, "body": str, "targets": dict}),
+    "conformance.json": (
+        "reports",
+        {"date": str, "versions": dict, "has": dict, "pairs": dict, "ops": dict, "identity": list, "columns": dict,
+         "rows": dict, "levels": dict},
+    ),
+}  # fmt: skip
+SCHEMA: Final = 1
+#: What the site shows of the newest report row by row.
+_TABLES: Final = ("compile", "numerics", "faults: planted")
+_REMAKE: Final = "`nox -s docs-artefacts`"
+
+
+def _wrong(found: Any, what: str, holds: Mapping[str, type]) -> str:
+    """Why it is no file of that kind; nothing where it is."""
+    if not isinstance(found, dict):
+        return "it is no object"
+    if found.get("schema") != SCHEMA:
+        return f"it is of schema {found.get('schema')}, and not {SCHEMA}"
+    entries = found.get(what)
+    if not isinstance(entries, dict) or not entries:
+        return f"it has no {what}"
+    for name, entry in entries.items():
+        for key, kind in holds.items():
+            if not isinstance(entry, dict) or not isinstance(entry.get(key), kind):
+                return f"{name} has no {key!r}"
+    newest = next(iter(entries.values()))
+    missing = [
+        table for table in _TABLES for key in ("columns", "rows") if what == "reports" if table not in newest[key]
+    ]
+    return f"the newest report has no table {missing[0]!r}" if missing else ""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

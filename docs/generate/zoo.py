@@ -20,6 +20,7 @@ from docs.generate.site import (
     code,
     fenced,
     matrix,
+    of_kernel,
     prose,
     provenance,
     svg,
@@ -175,7 +176,7 @@ def _difference(config: str, texts: Sequence[str], result: levels.Result) -> str
 
 
 def _numerics(info: KernelInfo) -> str:
-    report = next(iter(artefact("conformance.json")["reports"].values()))
+    report = next(iter(artefact("conformance.json").values()))
     columns, rows = report["columns"]["numerics"], report["rows"]["numerics"]
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -206,7 +207,7 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def _schedules(info: KernelInfo) -> str:
-    found = artefact("zoo.json")["kernels"][info.name]
+    found = of_kernel(info.name)
     targets = {target: of for target, of in found["targets"].items() if "refused" not in of}
     text = (
         f"What the TPU compiler made of the preset `{found['preset']}`, without a TPU. A bundle is one VLIW "
@@ -288,7 +289,7 @@ def roofline_expression(info: KernelInfo, target: str) -> str:
     kernel = f'KERNELS["{info.name}"]'
     lowered = f'{kernel}.kernel.lower({kernel}.default), "{target}"'
     if info.name not in BATCHES:
-        cycles = artefact("zoo.json")["kernels"][info.name]["targets"][target]["cycles"]
+        cycles = of_kernel(info.name)["targets"][target]["cycles"]
         return f"aot.roofline({lowered}, cycles={cycles}).svg()"
     return f'aot.specialize({lowered}, scalars=BATCHES["{info.name}"]({kernel}.default)[1]).roofline.svg()'
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from conformance import cheat_sheet, conftest
-from docs.generate import artefacts
+from docs.generate import artefacts, site
 from docs.generate.site import ARTEFACTS, artefact
 from mosaic_tpu import zoo
 
-CONFORMANCE = artefact("conformance.json")["reports"]
-ZOO = artefact("zoo.json")["kernels"]
+CONFORMANCE = artefact("conformance.json")
+ZOO = artefact("zoo.json")
 
 
 def test_artefacts_say_when_and_with_what_they_were_made() -> None:
@@ -110,6 +110,64 @@ def test_a_jax_that_nobody_compared_is_refused() -> None:
 
 def test_a_run_of_some_tests_leaves_the_whole_reports_alone() -> None:
     assert conftest._DEFAULT_FILE not in artefacts.REPORTS
+
+
+# --- damaged files ---------------------------------------------------------------------------------------------------
+
+DAMAGE = {
+    "empty": "", "no JSON": "{", "an object": "{}", "a list": "[]", "null": "null", "deep": "[" * 100_000,
+    "another schema": '{"schema": 2, "kernels": {"a": {}}, "reports": {"a": {}}}',
+    "nothing in it": '{"schema": 1, "kernels": {}, "reports": {}}',
+    "a list in it": '{"schema": 1, "kernels": [], "reports": []}',
+    "nothing in one": '{"schema": 1, "kernels": {"a": {}}, "reports": {"a": {}}}',
+    "no text": "\ud800", "gone": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["zoo.json", "conformance.json"])
+@pytest.mark.parametrize("content", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_file_is_named_with_what_makes_it_again(
+    name: str, content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "ARTEFACTS", tmp_path)
+    if content is not None:
+        (tmp_path / name).write_bytes(content.encode(errors="surrogatepass"))
+    with pytest.raises(
+        SystemExit, match=f"docs/artefacts/{name} cannot be used, `nox -s docs-artefacts` makes it"
+    ) as e:
+        artefact(name)
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("table", ["compile", "numerics", "faults: planted"])
+def test_a_report_without_a_table_is_damaged(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "ARTEFACTS", tmp_path)
+    reports = copy.deepcopy(CONFORMANCE)
+    file = tmp_path / "conformance.json"
+    file.write_text(json.dumps({"schema": 1, "reports": reports}))
+    assert artefact("conformance.json") == CONFORMANCE
+    del next(iter(reports.values()))["rows"][table]
+    file.write_text(json.dumps({"schema": 1, "reports": reports}))
+    with pytest.raises(SystemExit, match=f"the newest report has no table '{table}'"):
+        artefact("conformance.json")
+
+
+def test_a_kernel_that_is_not_in_the_file_is_named() -> None:
+    assert site.of_kernel("matmul") == ZOO["matmul"]
+    with pytest.raises(SystemExit, match=r"zoo\.json cannot be used, `nox -s docs-artefacts` .* it has no kernel new"):
+        site.of_kernel("new")
+
+
+def test_a_damaged_file_is_made_again_of_all_kernels_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(artefacts, "ARTEFACTS", tmp_path)
+    monkeypatch.setattr(artefacts, "ZOO", tmp_path / "zoo.json")
+    monkeypatch.setattr(artefacts, "REQUIRED", ())
+    (tmp_path / "zoo.json").write_text("{}")
+    with pytest.raises(SystemExit, match=r"docs/artefacts/zoo\.json cannot be used"):
+        artefacts.zoo_artefacts(["matmul"])
+    artefacts.zoo_artefacts(zoo.KERNELS)
+    assert list(artefact("zoo.json")) == list(zoo.KERNELS)
 
 
 # --- drawings --------------------------------------------------------------------------------------------------------

@@ -70,3 +70,19 @@ def test_the_users_cache_folder_is_the_default(monkeypatch: pytest.MonkeyPatch, 
     assert _cache.cache_folder() == tmp_path / "mosaic-tpu"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert _cache.cache_folder() == Path.home() / ".cache" / "mosaic-tpu"
+
+
+def test_a_home_that_is_not_there_is_not_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home, key = tmp_path / "home", _cache.key_of({})
+    for name in ("MOSAIC_TPU_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    with pytest.warns(UserWarning, match="not kept: there is no home folder .*home: set MOSAIC_TPU_CACHE"):
+        _cache.save(key, RESULT)
+    assert _cache.load(key) is None
+    _cache.clear()
+    assert not home.exists()
+    home.mkdir()
+    _cache.save(key, RESULT)
+    assert _cache.load(key) == RESULT
+    assert [f.name for f in home.iterdir()] == [".cache"]

@@ -185,7 +185,7 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
     other.put(entry(2))
     one.put(entry(3))
     assert [e["key"]["n"] for e in entries(file)] == [1, 2, 3]
-    assert one.find({"digest": "f"}, {"n": 2}, 1) == entry(2)
+    assert one.find({"digest": "f"}, {"n": 2}, [{"block": 8}]) == entry(2)
 
 
 def test_the_later_of_two_entries_for_the_same_stays(tmp_path: Path) -> None:
@@ -319,6 +319,13 @@ def test_a_table_that_is_no_file_is_not_to_be_deleted() -> None:
     assert said.value.hint == "name another file"
 
 
+def test_a_pipe_is_no_table(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "t.json")
+    with pytest.raises(OptionError, match="it is no regular file") as said:
+        Table(tmp_path / "t.json", "k")
+    assert said.value.hint == "name another file"
+
+
 def refuses(content: str, folder: Path) -> OptionError:
     file = folder / "table.json"
     file.write_bytes(before := content.encode(errors="surrogatepass"))
@@ -340,11 +347,18 @@ def refuses(content: str, folder: Path) -> OptionError:
 def test_a_sound_entry_is_read(good: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "table.json"
     file.write_text(json.dumps({"schema": 3, "kernel": "k", "entries": [good]}))
-    assert Table(file, "k").find({"digest": "f", "target": "v5e"}, {"n": 0}, 1) == good
+    assert Table(file, "k").find({"digest": "f", "target": "v5e"}, {"n": 0}, [good["trials"][0]["config"]]) == good
 
 
 @pytest.mark.parametrize(
-    "asked", [({"digest": "g"}, {"n": 0}, 1), ({"digest": "f"}, {"n": 1}, 1), ({"digest": "f"}, {"n": 0}, 2)], ids=str
+    "asked",
+    [
+        ({"digest": "g"}, {"n": 0}, [{"block": 8}]),
+        ({"digest": "f"}, {"n": 1}, [{"block": 8}]),
+        ({"digest": "f"}, {"n": 0}, [{"block": 8}, {"block": 16}]),
+        ({"digest": "f"}, {"n": 0}, [{"block": 16}]),
+    ],
+    ids=str,
 )
 def test_an_entry_for_something_else_is_not_used(asked: Any, tmp_path: Path) -> None:
     file = tmp_path / "table.json"
@@ -356,7 +370,9 @@ def test_an_entry_for_something_else_is_not_used(asked: Any, tmp_path: Path) -> 
 def test_what_was_estimated_does_not_stand_for_what_is_measured(metric: str, tmp_path: Path) -> None:
     file = tmp_path / "table.json"
     Table(file, "k").put(entry(metric=metric))
-    found = {measured: Table(file, "k").find({}, {"n": 0}, 1, measured=measured) for measured in (False, True)}
+    found = {
+        measured: Table(file, "k").find({}, {"n": 0}, [{"block": 8}], measured=measured) for measured in (False, True)
+    }
     assert [measured for measured, held in found.items() if held is not None] == [metric == "measured"]
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,53 @@ def test_an_entry_with_fewer_trials_is_not_used(clock: list[int], tmp_path: Path
     del content["entries"][0]["trials"][1]
     file.write_text(json.dumps(content))
     assert len(tune(Blocked(), configs, "v5e", table=file).trials) == 2
+    assert len(clock) == 4
+
+
+def edited(file: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    """Change the trials in a table's one entry."""
+    content = json.loads(file.read_text())
+    change(content["entries"][0]["trials"])
+    file.write_text(json.dumps(content))
+
+
+def test_trials_are_those_of_their_configs_in_any_order(clock: list[int], tmp_path: Path) -> None:
+    file, configs = tmp_path / "t.json", space(Config(), block=(128, 256, 512))
+    first = tune(Blocked(), configs, "v5e", table=file)
+    edited(file, list.reverse)
+    assert tune(Blocked(), configs, "v5e", table=file).trials == first.trials
+    assert len(clock) == 3
+
+
+def test_trials_of_configs_that_look_the_same_stay_in_their_order(clock: list[int], tmp_path: Path) -> None:
+    file, configs = tmp_path / "t.json", [Config(block=256), Hidden(128), Hidden(512)]
+    first = tune(Odd(), configs, "v5e", table=file)
+    tried = len(clock)
+    assert tune(Odd(), configs, "v5e", table=file).trials == first.trials
+    assert len(clock) == tried
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda trials: trials[0].update(config={"block": 64}),
+        lambda trials: trials[0].update(config={}),
+        lambda trials: trials[0].update(config={"block": 256.5}),
+        lambda trials: trials[0].update(config=trials[1]["config"]),
+        lambda trials: trials.append(trials[0]),
+        lambda trials: trials[0].update(cycles=0),
+        lambda trials: trials[0].update(cycles=1e300),
+        lambda trials: trials[0].update(cycles=10**400),
+    ],
+    ids=["foreign", "empty", "odd", "twice", "more", "none", "too many", "no float"],
+)
+def test_an_entry_of_other_configs_or_impossible_cycles_is_not_used(
+    change: Any, clock: list[int], tmp_path: Path
+) -> None:
+    file, configs = tmp_path / "t.json", space(Config(), block=(256, 512))
+    first = tune(Blocked(), configs, "v5e", table=file)
+    edited(file, change)
+    assert tune(Blocked(), configs, "v5e", table=file).trials == first.trials
     assert len(clock) == 4
 
 

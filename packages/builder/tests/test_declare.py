@@ -307,6 +307,11 @@ def test_a_damaged_module_is_refused(raises: Raises, body: bytes | str) -> None:
         body_text(body)
 
 
+def test_a_mark_of_utf_8_before_the_text_is_skipped() -> None:
+    text = "module {\n  func.func @f() {\n    return\n  }\n}\n"
+    assert body_text("\ufeff" + text) == body_text(("\ufeff" + text).encode()) == text
+
+
 def test_a_truncated_body_is_refused(b: Builder, a: Args, raises: Raises) -> None:
     body = b.finish().serialize().body
     for length in range(4, len(body) - 1, 61):

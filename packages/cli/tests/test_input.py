@@ -134,6 +134,58 @@ def test_a_named_pipe_is_a_source(name: str, text: str, verb: tuple[str, ...], w
     assert not writer.is_alive()
 
 
+# --- what never comes, or never ends -------------------------------------------------------------------------------
+
+DEVICES = [name for name in ("/dev/zero", "/dev/full", "/dev/null") if Path(name).is_char_device()]
+MATMUL = ("tune", "matmul", "--vary", "block_m=128")
+
+
+@pytest.fixture
+def special() -> list[str]:
+    os.mkfifo("pipe")
+    Path("link.mlir").symlink_to("/dev/zero")
+    return ["pipe", *DEVICES, *(["link.mlir"] if DEVICES else [])]
+
+
+@pytest.mark.parametrize(
+    ("verb", "what"),
+    [((*MATMUL, "--table"), "cannot be kept"), (("conformance",), "cannot read"),
+     (("simulate", "double.mlir", "--input"), "cannot read")],
+    ids=["tune", "conformance", "simulate"],
+)  # fmt: skip
+def test_a_table_a_report_and_arrays_are_regular_files(verb: tuple[str, ...], what: str, special: list[str]) -> None:
+    Path("double.mlir").write_text(DOUBLE)
+    for name in special:
+        refused(cli(*verb, name), name, what, "it is no regular file")
+
+
+@pytest.mark.parametrize("verb", [("ir", "show"), ("lint",), ("simulate",), ("compile",), ("schedule",)], ids=str)
+def test_a_device_is_no_source(verb: tuple[str, ...], special: list[str]) -> None:
+    for name in special[1:]:
+        refused(cli(*verb, name), f"cannot read {name}: it is no regular file")
+
+
+def test_a_device_is_no_config() -> None:
+    for name, verb in (("c.json", "zoo"), ("c.toml", "zoo"), ("d.toml", "lint")):
+        Path(name).symlink_to("/dev/zero")
+        refused(cli(*(("zoo", "show") if verb == "zoo" else ("lint",)), name), "it is no regular file")
+
+
+def test_a_terminal_is_a_source_as_standard_input_is() -> None:
+    main, other = os.openpty()
+    os.write(main, DOUBLE.strip().encode() + b"\n\x04")
+    assert "@double" in cli("ir", "show", os.ttyname(other)).out
+    os.close(main)
+    os.close(other)
+
+
+@pytest.mark.parametrize("verb", [("ir", "show"), ("ir", "verify"), ("ir", "lift"), ("lint",)], ids=" ".join)
+def test_the_mark_of_utf_8_before_a_module_is_skipped(verb: tuple[str, ...]) -> None:
+    Path("k.mlir").write_text("\ufeff" + DOUBLE, encoding="utf-8")
+    said = cli(*verb, "k.mlir")
+    assert (said.code, said.err) == (0, "")
+
+
 # --- numbers of options --------------------------------------------------------------------------------------------
 
 

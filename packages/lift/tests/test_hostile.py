@@ -13,10 +13,20 @@ from typing import Any
 import pytest
 
 from mosaic_tpu import builder
-from mosaic_tpu.lift import BuildError, LiftError, NewerVersionError, NotExactError, SourceError, build, lift, run
+from mosaic_tpu.lift import (
+    BuildError,
+    LiftError,
+    NewerVersionError,
+    NotExactError,
+    SourceError,
+    UnsupportedModuleError,
+    build,
+    lift,
+    run,
+)
 from mosaic_tpu.sim import ir
 
-from .lift_kit import DOUBLE, SQUARE, bytes_of, damaged, lowered, module, multiplied, wanted
+from .lift_kit import DOUBLE, KERNEL, SQUARE, bytes_of, damaged, lowered, module, multiplied, wanted
 
 HOSTILE = [
     '"); import os; os.system("touch /tmp/lifted"); ("',
@@ -206,6 +216,56 @@ def test_affine_maps_are_written_out(text: str) -> None:
     source = lift(text)
     assert "affine_" in source
     assert bytes_of(source) == wanted(text)
+
+
+# --- what no source stands for ---------------------------------------------------------------------------------------
+
+RESOURCE = '{-# dialect_resources: { builtin: { blob1: "0x0400000001000000" } } #-}'
+NO_SOURCE = {
+    "a constant of complex numbers": (
+        module("%c = arith.constant dense<(1.0, 2.0)> : tensor<2xcomplex<f32>>"),
+        ("arith.constant", "'value'", "complex<f32>"),
+    ),
+    "a location": (module('%c = arith.constant {foo.at = loc("x":1:2)} 1 : i32'), ("arith.constant", "'foo.at'")),
+    "a location in a list": (module('%c = arith.constant {foo = [loc("x":1:2)]} 1 : i32'), ("'foo'", "a location")),
+    "a location of the kernel": (
+        module(attributes=KERNEL.replace("{", '{foo.loc = loc("x":1:2), ')),
+        ("func.func", "'foo.loc'", "a location"),
+    ),
+    "a resource": (
+        module("%c = arith.constant dense_resource<blob1> : vector<1xf32>") + RESOURCE,
+        ("arith.constant", "'value'", "a resource"),
+    ),
+    "an empty name": (module(name='""'), ("func.func", "an empty name")),
+    "an empty name of another function": (
+        DOUBLE.removesuffix("}") + 'func.func @""() { return } }',
+        ("func.func", "an empty name"),
+    ),
+}
+
+
+@pytest.mark.parametrize("style", ["ops", "idioms"])
+@pytest.mark.parametrize(("text", "named"), NO_SOURCE.values(), ids=NO_SOURCE)
+def test_what_no_source_stands_for_is_named(text: str, named: tuple[str, ...], style: Any) -> None:
+    with pytest.raises(UnsupportedModuleError) as raised:
+        lift(text, style=style)
+    assert all(part in str(raised.value) for part in named)
+    assert "report" not in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        '"loc(#loc1) dense_resource<blob1>"',
+        "dense<[1.0, 2.0]> : tensor<2xf32>",
+        "#foo.loc<1>",
+        "distinct[0]<1 : i32>",
+        "@loc",
+    ],
+)
+def test_what_only_looks_like_that_is_lifted(attribute: str) -> None:
+    text = module(f"%c = arith.constant {{foo = {attribute}}} 1 : i32")
+    assert bytes_of(lift(text)) == wanted(text)
 
 
 # --- damaged bytes ---------------------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pickle
 import random
+import threading
 import types
 from pathlib import Path
 from typing import Any
@@ -457,3 +459,34 @@ def test_attributes_that_have_an_alias_and_signs_for_brackets(alias: str) -> Non
     module = read(text)
     (stop,) = (op for op in module.operations if op.name == "tpu.trace_stop")
     assert stop.attributes.raw == {"a": alias, "b": '"c"'}
+
+
+# --- files ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/full", "/dev/null"])
+def test_a_device_is_not_read(device: str, tmp_path: Path) -> None:
+    if not Path(device).is_char_device():
+        pytest.skip("this system has none")
+    (tmp_path / "k.mlir").symlink_to(device)
+    for name in (Path(device), tmp_path / "k.mlir", str(tmp_path / "k.mlir")):
+        with pytest.raises(errors.ModuleFormatError, match=r"cannot read .*: it is no regular file"):
+            read(name)
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "k.mlir")
+    threading.Thread(target=(tmp_path / "k.mlir").write_text, args=(COPY,), daemon=True).start()
+    assert read(tmp_path / "k.mlir").name == "copy"
+
+
+def test_a_mark_before_the_text_is_skipped(tmp_path: Path) -> None:
+    marked = "\ufeff" + COPY.strip()
+    (tmp_path / "k.mlir").write_text(marked, encoding="utf-8")
+    for source in (marked, marked.encode(), tmp_path / "k.mlir", bytearray(marked.encode())):
+        assert read(source).name == "copy"
+    for source in ("\ufeff" + marked, COPY.replace("func.func", "\ufefffunc.func")):
+        with pytest.raises(errors.ModuleFormatError):
+            read(source)
+    with pytest.raises(errors.ModuleFormatError, match="the text is empty"):
+        read("\ufeff")

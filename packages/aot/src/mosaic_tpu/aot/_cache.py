@@ -30,9 +30,12 @@ def cache_folder() -> Path:
 
 def _home() -> Path:
     try:
-        return Path.home()
+        home = Path.home()
     except RuntimeError as error:  # nobody's process
         raise FileNotFoundError(f"{error}: set MOSAIC_TPU_CACHE") from None
+    if not os.path.isdir(home):  # as a service's may be: it is not for us to make
+        raise FileNotFoundError(f"there is no home folder {home}: set MOSAIC_TPU_CACHE")
+    return home
 
 
 def key_of(facts: dict[str, Any]) -> str:
@@ -68,9 +71,9 @@ def save(key: str, result: dict[str, Any]) -> None:
 
 def clear() -> None:
     """Forget every result on disk."""
-    folder = cache_folder() / "aot"
-    for file in folder.glob("*/*.json.gz"):
-        file.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # there is no home folder, and so no cache
+        for file in (cache_folder() / "aot").glob("*/*.json.gz"):
+            file.unlink(missing_ok=True)
 
 
 def _file(key: str) -> Path:

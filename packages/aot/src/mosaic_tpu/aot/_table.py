@@ -7,12 +7,13 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
 from mosaic_tpu.aot._files import check, put
 from mosaic_tpu.aot.errors import OptionError
+from mosaic_tpu.sim.ir import contents_of
 
 try:
     import fcntl
@@ -64,8 +65,7 @@ class Table:
 
     def _read(self) -> tuple[list[Entry], dict[str, Any]]:
         try:
-            text = self._file.read_text(encoding="utf-8")
-            found = json.loads(text, parse_constant=_no_number)
+            found = json.loads(contents_of(self._file).decode(), parse_constant=_no_number)
             return _checked(found, self.kernel)
         except FileNotFoundError:
             return [], {}
@@ -75,13 +75,23 @@ class Table:
         raise OptionError(f"{self.path} holds no tunings of {self.kernel}: {why}", op="tune", hint=hint)
 
     def find(
-        self, facts: Mapping[str, Any], key: Mapping[str, Any], trials: int, *, measured: bool = False
+        self,
+        facts: Mapping[str, Any],
+        key: Mapping[str, Any],
+        configs: Sequence[Mapping[str, Any]],
+        *,
+        measured: bool = False,
     ) -> Entry | None:
-        """The entry of a key, with so many trials, measured or not, of which these facts hold."""
+        """The entry of a key, measured or not, of which these facts hold, with a trial for each of these configs.
+
+        Its trials are in the order of the configs.
+        """
         for entry in self.entries:
-            same = entry["key"] == key and facts.items() <= entry.items() and len(entry["trials"]) == trials
+            same = entry["key"] == key and facts.items() <= entry.items()
             if same and (entry["metric"] == MEASURED) == measured:
-                return entry
+                trials = _of_configs(entry["trials"], configs)
+                if trials is not None:
+                    return {**entry, "trials": trials}
         return None
 
     def prepare(self) -> None:
@@ -131,6 +141,29 @@ def _alone_in(folder: Path) -> Generator[None]:
 
 def _reason(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+# --- what is used of it --------------------------------------------------------------------------------------------
+
+#: No kernel takes as many: they are centuries.
+_MOST_CYCLES: Final = 1e19
+
+
+def _of_configs(trials: Sequence[Entry], configs: Sequence[Mapping[str, Any]]) -> list[Entry] | None:
+    """The trials in the order of these configs; nothing if they are not of these alone, or no kernel takes so long."""
+    left: dict[str, list[Entry]] = {}
+    for trial in trials:
+        if trial["cycles"] is not None and not 0 < trial["cycles"] < _MOST_CYCLES:
+            return None
+        left.setdefault(_text(trial["config"]), []).append(trial)
+    if len(trials) != len(configs):
+        return None
+    found = [left[told].pop(0) for config in configs if left.get(told := _text(config))]
+    return found if len(found) == len(configs) else None
+
+
+def _text(config: Mapping[str, Any]) -> str:
+    return json.dumps(config, sort_keys=True)
 
 
 # --- what a file must hold -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from mosaic_tpu.aot import _compat
 from mosaic_tpu.aot._candidate import Candidate, deciding, prepared, refusal
 from mosaic_tpu.aot._checks import check_timeout, check_workers
 from mosaic_tpu.aot._compile import TIMEOUT, run_jobs
-from mosaic_tpu.aot._identity import differing, digest_of, shared
+from mosaic_tpu.aot._identity import described, differing, digest_of, shared
 from mosaic_tpu.aot._measure import tpu_generation
 from mosaic_tpu.aot._operands import arrays_of
 from mosaic_tpu.aot._specialize import ESTIMATOR
@@ -106,7 +106,7 @@ def tune(
         "digest": digest_of(ESTIMATOR, tried, [deciding(candidate) for candidate in candidates]),
     }
     if kept is not None:
-        if entry := kept.find(facts, wanted, len(tried), measured=on_tpu):
+        if entry := kept.find(facts, wanted, described(tried), measured=on_tpu):
             return restored(entry, name, found, tried)
         kept.prepare()
 

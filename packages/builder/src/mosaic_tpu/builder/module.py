@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ def body_text(body: bytes | str, *, canonical: bool = False) -> str:
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown():
         try:
-            module = ir.Module.parse(body.encode() if isinstance(body, str) else body)
+            module = ir.Module.parse((body.encode() if isinstance(body, str) else body).removeprefix(codecs.BOM_UTF8))
             # The mark stays when a module leaves that form; its function tells.
             in_dialects = any(op.operation.name == "func.func" for op in module.body.operations)
             if "stable_mosaic.version" in module.operation.attributes and not in_dialects:

@@ -131,8 +131,11 @@ def _how(name: str, array: Array, origin: str) -> dict[str, str]:
 
 def _loaded(file: Path) -> list[Array]:
     """Of a .npy file its array, of a .npz file all in it, in their order."""
+    from mosaic_tpu.sim import ir
+
     hint = "a .npy or .npz file, as numpy.save and numpy.savez write it"
     try:
+        ir.check_file(file)
         read: Any = np.load(file, allow_pickle=False)
         return [read] if isinstance(read, np.ndarray) else [read[name] for name in read.files]
     except OSError as error:

@@ -32,6 +32,11 @@ def writable(name: str) -> Path:
     return file
 
 
+def is_special(file: Path) -> bool:
+    """Whether it is a device, a pipe or the like, which may have no end."""
+    return file.exists() and not file.is_file() and not file.is_dir()
+
+
 def put(data: bytes, file: Path) -> int:
     """Write a file; one that is there stays as it is until all is written. A device or a pipe takes it as it comes.
 

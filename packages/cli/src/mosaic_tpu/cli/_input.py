@@ -190,8 +190,10 @@ def _is_folder(file: Path) -> bool:
 
 
 def _bytes_of(file: Path) -> bytes:
+    from mosaic_tpu.sim import ir
+
     try:
-        return file.read_bytes()
+        return ir.contents_of(file, pipes=True)
     except OSError as error:
         raise unreadable(file, error, "give a file that can be read") from None
     except MemoryError:
@@ -203,12 +205,12 @@ def _is_config(file: Path, data: bytes) -> bool:
     return file.suffix == ".toml" or (file.suffix == ".json" and _call_in(data) is None)
 
 
-def _decoded(data: bytes, name: str) -> str | bytes:
+def _decoded(given: bytes, name: str) -> str | bytes:
     """Bytecode as it is; the body in a custom call's backend config; all else as text, a program's in any form."""
     from mosaic_tpu.sim import ir
 
-    if isinstance(found := ir.contents(data), str):
-        return found
+    if isinstance(data := ir.contents(given), str):
+        return data
     if data.startswith(_MAGIC):
         return data
     if (body := _call_in(data)) is not None:

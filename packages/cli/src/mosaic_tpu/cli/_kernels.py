@@ -96,7 +96,11 @@ def _of_file(file: Path, data: bytes | None) -> tuple[str, str, dict[str, Any]]:
     """The kernel, the preset and the fields that a config's file names."""
     hint = 'a table of the config\'s fields, with kernel = "matmul" and, to start from one, preset = "default"'
     try:
-        text = (file.read_bytes() if data is None else data).decode()
+        if data is None:
+            from mosaic_tpu.sim import ir
+
+            data = ir.contents_of(file, pipes=True)
+        text = data.decode()
         read = from_toml(text) if file.suffix == ".toml" else from_json(text)
     except OSError as error:
         raise unreadable(file, error, "give an existing file") from None

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from mosaic_tpu.cli._errors import UsageError
-from mosaic_tpu.cli._files import writable
+from mosaic_tpu.cli._files import is_special, writable
 
 
 def _kernels(context: Any) -> list[str]:
@@ -55,9 +55,26 @@ def _file(_: Any, tokens: Sequence[Any]) -> Path:
     return writable(tokens[0].value)
 
 
+def _kept(_: Any, tokens: Sequence[Any]) -> Path:
+    """A file that is read and written.
+
+    Raises:
+        UsageError: it cannot be, or is no regular file.
+    """
+    file = _file(_, tokens)
+    if is_special(file):
+        raise UsageError(f"{tokens[0].keyword} {file} cannot be kept: it is no regular file", "name another file")
+    return file
+
+
 def _file_or_output(_: Any, tokens: Sequence[Any]) -> Path | None:
     """The file of ``-o``; ``-`` is standard output, as where it is not given."""
     return None if tokens[0].value == "-" else _file(_, tokens)
+
+
+def keeps(name: str, text: str) -> Parameter:
+    """An option that names a file to go on with."""
+    return writes(name, text, _kept)
 
 
 def writes(name: str | tuple[str, ...], text: str, converter: Any = _file) -> Parameter:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from mosaic_tpu.builder import Builder, MosaicModule
+from mosaic_tpu.builder.errors import AttributeValueError
 from mosaic_tpu.lift._compat import MLIRError, Registered, rewritten, stripped_module
 from mosaic_tpu.lift._run import built, function_of, line_of
 from mosaic_tpu.lift._source import Given, given, readable, wanted
 from mosaic_tpu.lift._write import Written, write
 from mosaic_tpu.lift._writer import Choices, signature
-from mosaic_tpu.lift.errors import BuildError, LiftError, NotExactError, OptionError
+from mosaic_tpu.lift.errors import BuildError, LiftError, NotExactError, OptionError, UnsupportedModuleError
 from mosaic_tpu.sim import ir
 
 _STYLES: Final = ("ops", "idioms")
@@ -24,6 +26,14 @@ _ATTEMPTS: Final = 12
 _SIGNATURES: Final = 3
 #: Idioms of one module that may fail before none is written any more.
 _REFUSED: Final = 3
+#: Of what an error says of an attribute, whose text may be of any length.
+_LONGEST: Final = 200
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+#: What an attribute has from elsewhere in its module, and no text of an attribute alone says.
+_ELSEWHERE: Final = {
+    "a location": re.compile(r"(?<![\w.#])(?:#loc\d*\b|loc\()"),
+    "a resource of the module": re.compile(r"(?<![\w.#])dense_resource<"),
+}
 
 Style = Literal["ops", "idioms"]
 
@@ -124,7 +134,24 @@ def lifted(found: Given, style: Style = "ops") -> Lifted:
             raise NotExactError(
                 summary, op="lift", hint="the bytes are damaged, or of another jaxlib's making"
             ) from last
+    if refusal := _unsupported(found.module, last):
+        raise refusal from last
     raise NotExactError("no source gives this module's bytes", op="lift", hint="please report this module") from last
+
+
+def _unsupported(module: ir.Module, last: BaseException | None) -> UnsupportedModuleError | None:
+    """An attribute that no source stands for, if there is one."""
+    hint = "leave the attribute out"
+    for op in module.operations:
+        for name, text in op.attributes.raw.items():
+            for what, mark in _ELSEWHERE.items():
+                if mark.search(_QUOTED.sub("", text)):
+                    return UnsupportedModuleError(f"the attribute {name!r} holds {what}", op=op.name, hint=hint)
+    cause = None if last is None else last.__cause__
+    if isinstance(cause, AttributeValueError):
+        summary = cause.summary if len(cause.summary) <= _LONGEST else cause.summary[: _LONGEST - 1] + "…"
+        return UnsupportedModuleError(summary, op=cause.op, hint=hint)
+    return None
 
 
 def _written(found: Given, choices: Choices, context: Any) -> Written:

@@ -104,7 +104,9 @@ def _functions(root: ir.Operation) -> list[ir.Function]:
             raise UnsupportedModuleError("the module holds more than functions", op=op.name)
         if not op.regions or not op.regions[0].operations:
             raise UnsupportedModuleError("a function has no body", op=op.name)
-        found.append(ir.Function(op.attributes.string("sym_name"), op))
+        if not (name := op.attributes.string("sym_name")):
+            raise UnsupportedModuleError("a function has an empty name", op=op.name, hint="give it one")
+        found.append(ir.Function(name, op))
     return found
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from mosaic_tpu.sim import _binary, _compat, _probe
+from mosaic_tpu.sim._files import contents_of
 from mosaic_tpu.sim._module import Call, Module
 from mosaic_tpu.sim._parse import parse
 from mosaic_tpu.sim._types import unescaped
@@ -19,6 +20,8 @@ from mosaic_tpu.sim.errors import InternalError, ModuleFormatError, SimulationEr
 _DEEPEST: Final = 1000
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _HIGH_ESCAPE: Final = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
+#: What some editors begin UTF-8 with.
+_MARK: Final = "\ufeff"
 _SUFFIXES: Final = (".mlir", ".mlirbc")
 #: An op of a program. A Mosaic module may have the word in its names, its strings and its comments.
 _STABLEHLO: Final = re.compile(r"(?<![@%#!$.\w])stablehlo\.[a-z]")
@@ -100,22 +103,28 @@ def contents(source: Any) -> Any:
             half a character in it.
     """
     if isinstance(source, bytes | bytearray | memoryview):
-        return _program_or_bytes(bytes(cast("bytes", source)))
+        return _program_or_bytes(_unmarked(bytes(cast("bytes", source))))
+    if isinstance(source, str) and source.startswith(_MARK):
+        return source[len(_MARK) :]
     if isinstance(source, str) and (wrong := _LONE_SURROGATE.search(source)) is not None:
         raise ModuleFormatError(f"the text holds {wrong[0]!r}, which is no character", op="read")
     if not isinstance(source, os.PathLike) and not (isinstance(source, str) and _is_name(source)):
         return source
     path = Path(cast("str | os.PathLike[str]", source))
     try:
-        data = path.read_bytes()
+        data = contents_of(path, pipes=True)
     except (OSError, ValueError) as error:  # a zero in its name is a ValueError
         why = error.strerror if isinstance(error, OSError) else error
         raise ModuleFormatError(f"cannot read {path}: {why}", op="read", hint="give an existing file") from None
-    found = _program_or_bytes(data)
+    found = _program_or_bytes(_unmarked(data))
     try:
         return found.decode() if isinstance(found, bytes) and not found.startswith(_binary.MAGIC) else found
     except UnicodeDecodeError:
         raise ModuleFormatError(f"{path} is neither MLIR text nor bytecode", op="read") from None
+
+
+def _unmarked(data: bytes) -> bytes:
+    return data.removeprefix(_MARK.encode())
 
 
 def _program_or_bytes(data: bytes) -> bytes | ProgramText:

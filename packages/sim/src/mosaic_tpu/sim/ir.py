@@ -14,6 +14,8 @@ from mosaic_tpu.sim._compat import in_stable_form as in_stable_form
 from mosaic_tpu.sim._compat import new_context as new_context
 from mosaic_tpu.sim._compat import parse_program as parse_program
 from mosaic_tpu.sim._effects import base_of as base_of
+from mosaic_tpu.sim._files import check_file as check_file
+from mosaic_tpu.sim._files import contents_of as contents_of
 from mosaic_tpu.sim._layout import Argument as Argument
 from mosaic_tpu.sim._layout import Layout as Layout
 from mosaic_tpu.sim._layout import Window as Window
@@ -51,7 +53,9 @@ __all__ = [
     "base_of",
     "bits_of",
     "calls_of",
+    "check_file",
     "contents",
+    "contents_of",
     "in_stable_form",
     "inputs_of",
     "layout",

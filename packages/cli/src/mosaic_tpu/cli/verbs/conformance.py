@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from cyclopts import Parameter
 
 from mosaic_tpu.cli._errors import UsageError, unreadable
+from mosaic_tpu.cli._files import is_special
 from mosaic_tpu.cli._options import COMMON, Common
 from mosaic_tpu.cli._output import answer, table
 from mosaic_tpu.cli._parse import from_json
@@ -55,6 +56,8 @@ def _found() -> list[Path]:
 
 def _read(file: Path) -> tuple[Path, dict[str, Any]]:
     try:
+        if is_special(file):
+            raise UsageError(f"cannot read {file}: it is no regular file", _MADE)
         report = from_json(file.read_bytes().decode())
         tables, versions = report["tables"], report.get("versions", {})
         named = isinstance(versions, dict) and isinstance(report.get("outcome"), str | None)

@@ -11,7 +11,7 @@ from mosaic_tpu.cli._errors import UsageError
 from mosaic_tpu.cli._jax import with_tpu
 from mosaic_tpu.cli._kernels import Chosen, assigned, chosen, near, plain_config, typed, value_of
 from mosaic_tpu.cli._notes import noted
-from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Kernel, Settings, Timeout, flag, target_of, writes
+from mosaic_tpu.cli._options import COMMON, GENERATIONS, Common, Kernel, Settings, Timeout, flag, keeps, target_of
 from mosaic_tpu.cli._output import answer, table, working
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def tune(
         Parameter(metavar="NAME", help=f"One of {GENERATIONS}; else the attached TPU's with --measure, or v6e."),
     ] = None,
     measure: Annotated[bool, flag("Time each config on the attached TPU.")] = False,
-    file: Annotated[Path | None, writes("--table", "Keep the result in this JSON file.")] = None,
+    file: Annotated[Path | None, keeps("--table", "Keep the result in this JSON file.")] = None,
     timeout: Timeout = 300.0,
     workers: Annotated[int | None, Parameter(help="Compiler processes.", validator=Number(gte=1))] = None,
     settings: Settings = None,
