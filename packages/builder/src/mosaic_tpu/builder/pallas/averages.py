@@ -173,6 +173,9 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
         if not x.dtype.is_float:
             hint = "integers are never NaN: leave the nan out"
             self._b.fail(DTypeError, f"{op} of {x.dtype}", op=op, operands=[x], hint=hint)
+        if math.isinf(instead) and not has_infinity(x.dtype):
+            numpy: Any = ml_dtypes
+            instead = math.copysign(float(numpy.finfo(x.dtype.numpy).max), instead)
         return self.where(self.ne(x, x), self._const(instead, x.dtype), x)
 
     @idiom("jnp.nansum(x, axis)", "arith.select", "vector.multi_reduction", group="averages")
@@ -238,9 +241,7 @@ class AverageIdioms(ActivationIdioms, FillIdioms, MovementIdioms):
 
     def _nan_extreme(self, name: str, x: Value, axis: Axis, keepdims: bool) -> Value:
         self._b._use_vector(x, name)
-        numpy: Any = ml_dtypes
-        end = math.inf if has_infinity(x.dtype) else float(numpy.finfo(x.dtype.numpy).max)
-        reduce, lowest = (self.max, -end) if name == "nanmax" else (self.min, end)
+        reduce, lowest = (self.max, -math.inf) if name == "nanmax" else (self.min, math.inf)
         with self._one_line(name):
             self._no_list(axis, name)
             found = reduce(self._past_nan(x, lowest, name), axis, keepdims=keepdims)
