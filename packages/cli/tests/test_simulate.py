@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -170,6 +171,7 @@ def test_what_is_large_goes_on_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatc
     assert cli("simulate", "double.mlir", "--large").code == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says what a process held at the most, in /proc")
 @pytest.mark.parametrize(
     ("verb", "kernel", "small", "large"),
     [
