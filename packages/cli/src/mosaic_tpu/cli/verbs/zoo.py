@@ -150,8 +150,8 @@ def run(
 ) -> int:
     """Run a kernel in the simulator, and compare with its float64 reference.
 
-    Inputs are generated: see mosaic_tpu.zoo.examples.
-    How far rounding may carry a result is derived in mosaic_tpu.zoo.tolerances.
+    Inputs are generated: see mosaic_tpu.zoo.examples. How far rounding may carry each element of a result is derived in
+    mosaic_tpu.zoo.tolerances.
 
     Exit code 1 if a result is off or the simulator finds a hazard.
     """
