@@ -461,6 +461,19 @@ def test_a_time_out_says_what_lint_foresees() -> None:
 
 
 @compiler
+@pytest.mark.parametrize(
+    ("rows", "schedule", "named"), [(8 * 20_000, True, True), (8 * 20_000, False, False), (64, True, False)]
+)
+def test_a_time_out_names_a_grid_that_the_estimate_walks(rows: int, schedule: bool, named: bool) -> None:
+    _pool.close()
+    with pytest.raises(CompileTimeoutError) as error:
+        compile(doubled(rows), timeout=1e-3, schedule=schedule, cache=False)
+    walked = "for its estimate the compiler walks all 20,000 steps of the grid [20000]: take larger blocks"
+    assert (walked in error.value.hint) == named
+    assert "raise timeout" in error.value.hint
+
+
+@compiler
 def test_operands_that_xla_put_into_vmem_are_named() -> None:
     alone = compile(doubled(), "tpu7x", schedule=True).schedule
     assert alone.placed

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from mosaic_tpu.aot import TARGETS, AotError, LintReport, lint, roofline, vmem_need
+from mosaic_tpu.aot import TARGETS, AotError, LintReport, lint, operands, roofline, vmem_need
 from mosaic_tpu.aot._index_maps import constant_of
 from mosaic_tpu.aot._program import program_of
 from mosaic_tpu.aot.errors import SourceError
@@ -195,3 +195,27 @@ def test_a_chain_of_thousands_of_ops_is_followed(first: str, number: int | None)
     module = ir.read(WHOLE.replace("%c0 = arith.constant 0 : index\n", start + "\n".join(chain) + "\n", 1))
     (last,) = [op for op in module.kernel.operation.walk() if op.name == "arith.andi"][-1].results
     assert constant_of(last) == number
+
+
+V = "memref<8x128xf32, #tpu.memory_space<vmem>>"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ("scalar_prefetch = 9 : i64", "of 2 arguments 0 are grid indices, scalar_prefetch is 9 .* leaves no output"),
+        ("scalar_prefetch = 2 : i64", "of 2 arguments 0 are grid indices, scalar_prefetch is 2 .* leaves no output"),
+        ("scalar_prefetch = 1 : i64", "2 outputs are meant, and only 1 of the kernel's arguments are arrays"),
+    ],
+)
+def test_attributes_that_leave_no_output_are_named(attributes: str, said: str) -> None:
+    text = f"""func.func @k(%x: {V}, %y: {V}) attributes {{{attributes}}} {{
+      %c0 = arith.constant 0 : index
+      %0 = vector.load %x[%c0, %c0] : {V}, vector<8x128xf32>
+      vector.store %0, %y[%c0, %c0] : {V}, vector<8x128xf32>
+      vector.store %0, %x[%c0, %c0] : {V}, vector<8x128xf32>
+      return }}"""
+    for function in (operands, roofline, program_of):
+        with pytest.raises(SourceError, match=said):
+            function(text)
+        assert function(text.replace(attributes, "scalar_prefetch = 0 : i64"))

@@ -186,6 +186,34 @@ def test_the_mark_of_utf_8_before_a_module_is_skipped(verb: tuple[str, ...]) -> 
     assert (said.code, said.err) == (0, "")
 
 
+# --- how many ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("compile", "a.mlir", "b.mlir"), "compile takes one source, and 'b.mlir' is left over"),
+        (("ir", "show", "a.mlir", "b.mlir"), "ir show takes one source, and 'b.mlir' is left over"),
+        (("zoo", "show", "matmul", "b", "c"), "zoo show takes one kernel, and 'b', 'c' are left over"),
+        (("ir", "diff", "a", "b", "c"), "ir diff takes 2 arguments, and 'c' is left over"),
+        (("doctor", "x"), "doctor takes no arguments, and 'x' is left over"),
+    ],
+)
+def test_what_is_left_over_is_named_with_what_the_verb_takes(arguments: tuple[str, ...], said: str) -> None:
+    refused(cli(*arguments), said, "--help")
+
+
+@pytest.mark.parametrize("verb", [("ir", "show"), ("lint",), ("simulate",), ("compile",), ("schedule",)], ids=str)
+def test_an_empty_name_is_no_folder(verb: tuple[str, ...]) -> None:
+    refused(cli(*verb, ""), "the name of the source is empty", "name a module's file")
+    refused(cli(*verb, "."), "cannot read .: it is a folder")
+
+
+def test_an_empty_name_of_a_file_to_write() -> None:
+    for arguments in (("ir", "show", "matmul", "-o", ""), (*MATMUL, "--table", "")):
+        refused(cli(*arguments), "the name of the file to write is empty", "name a file")
+
+
 # --- numbers of options --------------------------------------------------------------------------------------------
 
 

@@ -104,7 +104,7 @@ def test_a_named_pipe_takes_what_is_written() -> None:
         ("keep/..", "there is no folder"),
         ("new/", "it names a folder"),
         (".", "it is a folder"),
-        ("", "it names a folder"),
+        ("", "the name of the file to write is empty"),
     ],
 )
 def test_what_names_no_file_is_refused_before_the_work(name: str, word: str) -> None:

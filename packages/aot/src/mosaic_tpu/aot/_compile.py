@@ -6,6 +6,7 @@ import base64
 import concurrent.futures
 import dataclasses
 import itertools
+import math
 import os
 import re
 import sys
@@ -35,6 +36,7 @@ from mosaic_tpu.aot.errors import (
 )
 from mosaic_tpu.aot.schedule import Dumps, Schedule, read_schedule
 from mosaic_tpu.aot.targets import TARGETS, Target, find_target
+from mosaic_tpu.sim import ir
 
 #: Seconds that the compiler gets for a program.
 TIMEOUT: Final = 300.0
@@ -439,8 +441,29 @@ def _error(job: _Job, answer: Answer) -> CompileError | None:
     return error
 
 
+#: A grid that the compiler's estimate takes a second for, at least.
+_MANY_STEPS: Final = 10_000
+
+
 def _foreseen(job: _Job) -> str | None:
-    """What lint says of a program that the compiler may never finish."""
+    """What lint says of a program that the compiler may never finish, or what takes so long."""
     report = lint(job.program.text, target=job.target, vmem_limit_bytes=job.options.vmem_limit_bytes)
     first = next(iter(report.errors), None)
-    return None if first is None else f"lint foresees a refusal: {first.reason}; {first.remedy}"
+    if first is not None:
+        return f"lint foresees a refusal: {first.reason}; {first.remedy}"
+    return _walked(job.program) if job.options.schedule else None
+
+
+def _walked(program: Program) -> str | None:
+    """The largest grid, where it may be what takes so long: the compiler walks its steps for the estimate."""
+    grids = [module.kernel.attributes.integers("iteration_bounds") for module in program.modules]
+    grid = max(grids, key=_steps, default=())
+    if _steps(grid) < _MANY_STEPS:
+        return None
+    walk = f"for its estimate the compiler walks all {_steps(grid):,} steps of the grid {list(grid)}"
+    return f"{walk}: take larger blocks and a smaller grid, raise timeout, or compile without schedule=True"
+
+
+def _steps(grid: Sequence[int]) -> int:
+    """Of the bounds that are known."""
+    return math.prod(bound for bound in grid if bound != ir.DYNAMIC)

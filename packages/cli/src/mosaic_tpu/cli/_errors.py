@@ -41,6 +41,8 @@ _FLAG: Final = ("mosaic_tpu.aot.errors", "FlagError")
 FULL: Final = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
 #: Words that switch a flag on, as in ``--json=true``.
 _YES: Final = ("yes", "y", "1", "true", "t")
+#: What arguments of these types are called.
+_TAKEN: Final = {"SourceName": "source", "Kernel": "kernel"}
 _PLACE: Final = re.compile(r"(.+\.\w+):(\d+)$")
 
 
@@ -125,7 +127,8 @@ def _facts(error: BaseException, arguments: Sequence[str]) -> tuple[int, dict[st
     if isinstance(error, UsageError):
         return USAGE, {"kind": "UsageError", "cause": error.summary, "remedy": error.hint}
     if _is_a(error, ("cyclopts.exceptions", "CycloptsError")):
-        return USAGE, {"kind": "UsageError", "cause": str(error).strip(), "remedy": _help_of(arguments)}
+        cause = _left_over(error) or str(error).strip()
+        return USAGE, {"kind": "UsageError", "cause": cause, "remedy": _help_of(arguments)}
     if _is_a(error, _FLAG):  # it is the command that is wrong, and no kernel
         return USAGE, _of_ours(error)
     if any(_is_a(error, base) for base in _OURS):
@@ -188,6 +191,21 @@ def with_lines(text: str) -> str:
         if found and not label.strip() and (code := source_line(place)):
             lines.append(f"{label}    {code}")
     return "\n".join(lines)
+
+
+def _left_over(error: Any) -> str:
+    """What a verb takes, where more was given; nothing of another error."""
+    words, target = getattr(error, "unused_tokens", None), getattr(error, "target", None)
+    if not words or target is None:
+        return ""
+    import inspect
+
+    taken = [p for p in inspect.signature(target).parameters.values() if p.kind is p.POSITIONAL_ONLY]
+    kinds = {_TAKEN.get(getattr(p.annotation, "__name__", ""), "argument") for p in taken} or {"argument"}
+    kind = kinds.pop() if len(kinds) == 1 else "argument"
+    what = f"one {kind}" if len(taken) == 1 else f"{len(taken) or 'no'} {kind}s"
+    left = f"{', '.join(map(repr, words))} {'is' if len(words) == 1 else 'are'} left over"
+    return f"{' '.join(error.command_chain)} takes {what}, and {left}"
 
 
 def _help_of(arguments: Sequence[str]) -> str:

@@ -14,6 +14,8 @@ def writable(name: str) -> Path:
     Raises:
         UsageError: it is a folder, or in none, or there can be none of that name.
     """
+    if not name:
+        raise UsageError("the name of the file to write is empty", "name a file")
     file = Path(name)
     if os.path.isdir(name):
         raise UsageError(f"cannot write {name}: it is a folder", "name a file in it")

@@ -18,6 +18,7 @@ _SAID: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
     (r"raise timeout or max_steps", "raise --timeout"),
     (r"\b(give|with) vmem_limit_bytes=(\d+)", r"\1 --vmem-limit-bytes \2"),
     (r"\braise (timeout|vmem_limit_bytes)\b", lambda m: f"raise --{m[1].replace('_', '-')}"),
+    (r"compile without schedule=True", "leave the schedule out, as mosaic-tpu compile does"),
     (r"look at compile\(…, schedule=True\)\.schedule, which says", "mosaic-tpu schedule says"),
     (r"\bflags are libtpu's own, by their names without dashes: ", "flags are libtpu's own: "),
     (r"\bflags=\{'xla_tpu_…': value\}", "--flag xla_tpu_…=VALUE"),

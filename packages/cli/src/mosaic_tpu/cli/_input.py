@@ -18,6 +18,7 @@ from mosaic_tpu.cli._kernels import Chosen, chosen, is_config, near
 from mosaic_tpu.cli._parse import from_json
 from mosaic_tpu.zoo import KERNELS
 
+_NAMES: Final = "name a module's file, - for standard input, or KERNEL[:PRESET]"
 _MAGIC: Final = b"ML\xefR"
 #: A line of a text that MLIR was not told the name of.
 _UNNAMED: Final = re.compile(r'(?:error: )?"-":(\d+):\d+: (?:error: )?')
@@ -152,6 +153,8 @@ def source(name: str, settings: Sequence[str] | None = None) -> Source:
         if sys.stdin.isatty():
             raise UsageError("standard input is a terminal", "pipe a module into the command, or name a file")
         return _module("standard input", sys.stdin.buffer.read(), settings)
+    if not name:
+        raise UsageError("the name of the source is empty", _NAMES)
     file = Path(name)
     data = _bytes_of(file) if _is_file(file) else None
     if data is not None and not _is_config(file, data):
@@ -161,7 +164,7 @@ def source(name: str, settings: Sequence[str] | None = None) -> Source:
         raise unreadable(name, IsADirectoryError(), "")
     if not is_config(name) and kernel not in KERNELS:
         also = f", and the zoo has no kernel {kernel!r}" if kernel.isidentifier() else ""
-        hint = near(kernel, KERNELS) if also else "name a module's file, - for standard input, or KERNEL[:PRESET]"
+        hint = near(kernel, KERNELS) if also else _NAMES
         raise UsageError(f"there is no file {name}{also}", hint)
     found = chosen(name, settings, data)
     return Source(found.name, found.info.kernel.lower(found.config), found)

@@ -110,6 +110,13 @@ def _layout(module: Module, inputs: int, outputs: int | None) -> Layout:
         indices += 1
     given = inputs - sum(bound == DYNAMIC for bound in grid)
     operands = len(types) - indices - prefetch - scratch
+    if operands < 1:
+        counts = f"{indices} are grid indices, scalar_prefetch is {prefetch} and scratch_operands {scratch}"
+        summary = f"of {len(types)} arguments {counts}: that leaves no output"
+        raise ModuleFormatError(summary, op=module.name, hint="look at the attributes of the kernel's function")
+    if outputs is not None and outputs > operands:
+        summary = f"{outputs} outputs are meant, and only {operands} of the kernel's arguments are arrays"
+        raise InputError(summary, op=module.name)
     made = operands - (given - prefetch)
     if given < prefetch or made < 1 or (outputs is not None and made != outputs):
         wanted = f"{operands - outputs + prefetch}" if outputs is not None else f"fewer than {operands + prefetch}"
