@@ -100,7 +100,7 @@ def test_what_pallas_is_said_not_to_have_it_refuses(name: str) -> None:
         o[...] = jnp.broadcast_to(found, (8, 128))
 
     x = jax.ShapeDtypeStruct((8, 128), jnp.float32)
-    with pytest.raises(Exception, match=r"Unimplemented primitive|[gG]ather"):
+    with pytest.raises(Exception, match=r"[gG]ather" if name == "gather" else "Unimplemented primitive"):
         pallas.lower(pl.pallas_call(kernel, out_shape=x), x)
 
 

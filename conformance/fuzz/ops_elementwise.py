@@ -245,14 +245,9 @@ def _compare(function: Callable[..., Array]) -> Callable[..., Tracked]:
     return compute
 
 
-def _unequal(x: Array, y: Array) -> Array:
-    """As Pallas lowers ``!=`` of floats, and so the builder: ordered, so that a NaN is not unequal to anything."""
-    return (x < y) | (x > y)
-
-
 for name, function in (
     ("eq", np.equal),
-    ("ne", _unequal),
+    ("ne", np.not_equal),
     ("lt", np.less),
     ("le", np.less_equal),
     ("gt", np.greater),
@@ -296,7 +291,7 @@ def _from_integer(x: Tracked) -> Tracked:
 
 
 def _to_mask(x: Tracked) -> Tracked:
-    return _compare(_unequal)(x, Tracked(np.zeros_like(x.value), np.zeros(x.shape)))
+    return _compare(np.not_equal)(x, Tracked(np.zeros_like(x.value), np.zeros(x.shape)))
 
 
 add("i32_to_f32", single("i32", to="f32"), lambda b, x: b.pallas.astype(x, f32), _from_integer)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mosaic_tpu.builder import Args, Builder, bf16, f32, i32
+from mosaic_tpu.builder import Args, Builder, bf16, f32, i32, u32
 from mosaic_tpu.builder import errors as e
 
 from .conftest import Raises, declare
@@ -73,6 +73,7 @@ def test_what_one_branch_changes_is_a_result(b: Builder, a: Args, choose: Chosen
         lambda b, a: (a.i, a.i),
         lambda b, a: (a.x[...],),
         lambda b, a: None,
+        lambda b, a: (b.pallas.astype(a.i, u32),),  # the same type in MLIR
     ],
 )
 def test_branches_of_other_types_are_told(b: Builder, a: Args, raises: Raises, choose: Chosen, second: Any) -> None:
@@ -86,6 +87,29 @@ def test_given_types_are_checked(b: Builder, a: Args, raises: Raises, choose: Ch
     assert choose(b, a, branch, lambda: (a.i + 1,), results=[b.scalar_ty(i32)])[0].dtype is i32
     with raises(e.YieldTypeError, "the results are (f32)"):
         choose(b, a, branch, branch, results=[b.scalar_ty(f32)])
+
+
+@pytest.mark.parametrize("known", [True, False, 0, 1])
+def test_given_types_are_checked_where_python_knows_the_branch(b: Builder, a: Args, raises: Raises, known: Any) -> None:
+    branch = lambda: (a.i,)  # noqa: E731 - as a kernel has it
+
+    def choose(dtype: Any) -> Any:
+        types = [b.scalar_ty(dtype)]
+        if isinstance(known, bool):
+            return b.pallas.cond(known, branch, branch, types)
+        return b.pallas.switch(known, [branch, branch], types)
+
+    assert choose(i32)[0].dtype is i32
+    for other in (f32, u32):
+        with raises(e.YieldTypeError, f"the results are ({other}), this branch (i32)"):
+            choose(other)
+
+
+def test_a_carry_without_a_sign_stays_so(b: Builder, a: Args, raises: Raises) -> None:
+    unsigned = b.pallas.astype(a.i, u32)
+    assert b.pallas.fori_loop(0, 4, lambda _, n: (n + unsigned,), (unsigned,))[0].dtype is u32
+    with raises(e.YieldTypeError, "the loop carries (i32)"):
+        b.pallas.fori_loop(0, 4, lambda _, n: (b.pallas.astype(n, u32),), (a.i,))
 
 
 def test_a_dtype_is_no_type(b: Builder, a: Args, raises: Raises) -> None:

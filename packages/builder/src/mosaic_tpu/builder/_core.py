@@ -269,9 +269,10 @@ class Core:
         shown = f"{shown[:60]}…" if len(shown) > 60 else shown
         if getattr(value, "shape", None) == () and hasattr(value, "dtype"):
             dtype = cast("Any", value).dtype
-            hint = f"a Python number, or a NumPy scalar, which keeps its type: np.{dtype}(…)"
+            module = "np" if hasattr(np, str(dtype)) else "ml_dtypes"
+            hint = f"a Python number, or a NumPy scalar, which keeps its type: {module}.{dtype}(…)"
         elif hasattr(value, "__array__"):
-            hint = "arrays enter a kernel as refs"
+            hint = ENTERS
         self.fail(KindError, f"{shown} is a {type(value).__name__}, not a value of this kernel", op=op, hint=hint)
 
     def _use_vector(self, value: Value, op: str) -> IrValue:

@@ -99,7 +99,6 @@ NOWHERE: Final = frozenset(
         "cumsum",
         "digamma",
         "erfc",
-        "expm",
         "flip",
         "fliplr",
         "flipud",

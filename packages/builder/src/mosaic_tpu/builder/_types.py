@@ -5,7 +5,6 @@ Interned `TypeInfo` objects make type equality an ``is``; cached attributes cost
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -18,7 +17,7 @@ from mosaic_tpu.builder._frames import user_filename
 from mosaic_tpu.builder.dtypes import ALL, DType, i1, i32, opaque
 from mosaic_tpu.builder.dtypes import index as index_dtype
 from mosaic_tpu.builder.enums import MemorySpace
-from mosaic_tpu.builder.errors import DTypeError, ShapeError
+from mosaic_tpu.builder.errors import DTypeError
 
 Kind = Literal["scalar", "vector", "ref", "opaque"]
 
@@ -60,10 +59,6 @@ class TypeInfo:
 
     def __str__(self) -> str:
         return str(self.ir)
-
-
-#: More elements than any TPU has room for in a vector.
-_TOO_MANY: Final = 1 << 31
 
 
 class Types:
@@ -129,10 +124,6 @@ class Types:
         key = (shape, dtype)
         found = self._vectors.get(key)
         if found is None:
-            if math.prod(shape) >= _TOO_MANY:
-                text = "x".join(map(str, shape))
-                hint = "load, make and store it in parts: no TPU has room for that many elements"
-                raise ShapeError(f"vector<{text}x{dtype.mlir}> has 2**31 elements or more", hint=hint)
             mlir_key = (shape, dtype.mlir)
             mlir = self._ir_vectors.get(mlir_key)
             if mlir is None:

@@ -41,19 +41,30 @@ def build(
             with aside(b, owners, [], branch=branch) as (owner, block, _):
                 yields = list(side())
                 b._use_all(yields, "scf.yield")
-            found = [y._info for y in yields]
-            wanted = results if results is not None else [y._info for y in made[0].yields] if made else found
-            if [i.ir for i in found] != [i.ir for i in wanted]:
-                what = "the first branch returns" if results is None else "the results are"
-                b.fail(
-                    YieldTypeError,
-                    f"{what} ({', '.join(map(str, wanted))}), this branch returns others",
-                    op=op,
-                    operands=yields,
-                    hint="return as many values from each branch, of the same types",
-                )
+            if results is None and made:
+                check(b, op, yields, [y._info for y in made[0].yields], "the first branch returns")
+            check(b, op, yields, results, "the results are")
             made.append(Built(owner, block, yields))
     return made
+
+
+def check(b: Builder, op: str, yields: Sequence[Value], wanted: Sequence[TypeInfo] | None, what: str) -> None:
+    """Refuse what is not of these types, if any are wanted: u32 is not i32, though MLIR has one type for both.
+
+    Raises:
+        YieldTypeError: it is not.
+    """
+    if wanted is None or [y._info for y in yields] == list(wanted):
+        return
+    types = ", ".join(str(i.dtype) if i.kind == "scalar" else f"{i.dtype}{list(i.shape)}" for i in wanted)
+    returned = ", ".join(str(y.dtype) if y.rank == 0 else f"{y.dtype}{list(y.shape)}" for y in yields)
+    b.fail(
+        YieldTypeError,
+        f"{what} ({types}), this branch ({returned})",
+        op=op,
+        operands=yields,
+        hint="return as many values from each branch, of the same types",
+    )
 
 
 def choose(b: Builder, index: Value, test: Value, built: Sequence[Built]) -> list[Value]:

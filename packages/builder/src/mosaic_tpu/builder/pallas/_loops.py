@@ -329,11 +329,11 @@ def counted(
     if factor in (0, steps) and isinstance(first, Literal):
         return unrolled(b, built, int(first.number), steps, split), None
     low, factor = first(), factor or steps
-    end = b.addi(low, b._constant(steps, b.types.scalar(dt.i32)))
+    high = b.addi(low, b._constant(steps, b.types.scalar(dt.i32)))
     if not steps and factor == 1:
-        return together(split), end
+        return together(split), high
     step = b._constant(1, b.types.scalar(dt.i32))
-    return place(b, built, low, end, step, split, factor if factor > 1 else None), end
+    return place(b, built, low, high, step, split, factor if factor > 1 else None), high
 
 
 def static_loop(b: Builder, steps: int, starts: Sequence[Start], infos: Sequence[TypeInfo], body: Body) -> Results:
@@ -364,15 +364,15 @@ def dynamic_loop(
     carried = [None if s else start() for s, start in zip(same, starts, strict=True)]
     settled()
     count = b.subi(high, low)
-    end = b.addi(low, count)
+    last = b.addi(low, count)
     if DYNAMIC_FORI_IS_ONE_LOOP:
-        return place(b, built, low, end, b._constant(1, i32), (unchanged, carried))
+        return place(b, built, low, last, b._constant(1, i32), (unchanged, carried))
     one = b._constant(1, i32)
     main = b.addi(low, b.muli(b.divsi(count, one), one))
     again = built.copy(b)
     results = place(b, built, low, main, b._constant(1, i32), (unchanged, carried))
     rest: list[Value | None] = [None if s else r for s, r in zip(same, results, strict=True)]
-    return place(b, again, main, end, b._constant(1, i32), (unchanged, rest))
+    return place(b, again, main, last, b._constant(1, i32), (unchanged, rest))
 
 
 def while_loop(

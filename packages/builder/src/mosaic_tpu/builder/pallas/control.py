@@ -117,7 +117,7 @@ class ControlIdioms(Idioms):
         self._callable("cond", on_true, on_false)
         if isinstance(condition, bool | np.bool):
             self._const(int(condition), dt.i32)
-            return self._owned("cond", on_true if condition else on_false)
+            return self._known("cond", on_true if condition else on_false, results)
         index = self._predicate(condition, "cond")
         test, branch = self._is_not_0(index)
         true, false = self._sides("cond", branch, (on_true, on_false), results)
@@ -170,7 +170,7 @@ class ControlIdioms(Idioms):
         last = self._const(len(branches) - 1, dt.i32)
         chosen = b.minsi(b.maxsi(chosen, first), last)
         if known is not None:
-            return self._owned(op, branches[min(max(known, 0), len(branches) - 1)])
+            return self._known(op, branches[min(max(known, 0), len(branches) - 1)], results)
         test, branch = self._is_not_0(chosen)
         return tuple(_branches.choose(b, chosen, test, self._sides(op, branch, branches, results)))
 
@@ -188,6 +188,15 @@ class ControlIdioms(Idioms):
             return lambda: self._owned(op, function)
 
         return _branches.build(self._b, op, branch, [side(f) for f in functions], infos)
+
+    def _known(
+        self, op: str, branch: Callable[[], Sequence[Operand] | None], results: Sequence[TypeLike] | None
+    ) -> Carry:
+        """The branch that Python chooses."""
+        infos = None if results is None else self._b._infos(results, op)
+        found = self._owned(op, branch)
+        _branches.check(self._b, op, found, infos, "the results are")
+        return found
 
     def _owned(self, op: str, branch: Callable[[], Sequence[Operand] | None]) -> Carry:
         """What a branch returned, as values."""
@@ -258,7 +267,7 @@ class ControlIdioms(Idioms):
             body: called once.
             init: start of the carry.
             unroll: iterations a step, done by the compiler (``tpu.late_unroll``); ``True``, 0 or the trip count unrolls
-                here, and then no loop is emitted.
+                here, and then no loop is emitted, but for a body that counts by itself from a value.
 
         Raises:
             ArityError: the body does not take the index and the carry.
@@ -320,7 +329,7 @@ class ControlIdioms(Idioms):
                 operands=found,
                 hint="return the next carry as a tuple",
             )
-        if any(v._info.ir is not i.ir for v, i in zip(found, infos, strict=True)):
+        if any(v._info is not i for v, i in zip(found, infos, strict=True)):
             self._b.fail(
                 YieldTypeError,
                 f"the loop carries ({', '.join(map(str, infos))})",
