@@ -56,14 +56,22 @@ try:
 finally:
     print(pathlib.Path("/proc/self/status").read_text(), file=sys.stderr)
 """
+_STATUS: Final = Path("/proc/self/status")
 _ROWS: Final = (8, 1 << 16, 1 << 17)
 
 
 def peak(line: Sequence[str]) -> int:
     """Bytes that the command takes at the most.
 
-    By what Linux says of the process itself: `os.wait4` and `resource` count what the one that started it held, too.
+    Linux only, by what it says of the process itself: `os.wait4` and `resource` count what the one that started it
+    held, too.
+
+    Raises:
+        OSError: this is no Linux.
+        AssertionError: the command failed.
     """
+    if not _STATUS.exists():
+        raise OSError(f"Linux only: {_STATUS} is not here, which says how much memory was held; run it in a container")
     found = subprocess.run(
         [sys.executable, "-c", _WATCHED, *line],
         stdout=subprocess.DEVNULL,

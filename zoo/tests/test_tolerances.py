@@ -11,7 +11,7 @@ import pytest
 
 from mosaic_tpu.builder import bf16, f8e4m3fn, f16, f32, i8, i32, u8
 from mosaic_tpu.zoo import KERNELS
-from mosaic_tpu.zoo.tolerances import Expected
+from mosaic_tpu.zoo.tolerances import Expected, _expected
 from mosaic_tpu.zoo.tolerances.matmul import expected as of_matmul
 from mosaic_tpu.zoo.tolerances.ragged_paged_attention import expected as of_attention
 
@@ -119,3 +119,25 @@ def test_the_worst_is_the_largest_share(got: list[float], worst: tuple[float, fl
     expected = Expected(np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.0, np.inf]))
     assert expected.worst(np.array(got)) == worst
     assert expected.largest == 2.0
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 8), (8, 0)])
+def test_nothing_is_off_where_there_is_nothing(shape: tuple[int, ...]) -> None:
+    expected = Expected(np.zeros(shape), 0.5)
+    assert expected.worst(np.zeros(shape, np.float32)) == (0.0, 0.0, 0.0)
+    assert expected.distance(np.zeros((1, *shape))) == np.inf
+
+
+@pytest.mark.parametrize(("got", "worst"), [(1.25, (0.5, 0.25, 0.5)), (2.0, (2.0, 1.0, 0.5))])
+def test_one_number_is_a_result(got: float, worst: tuple[float, float, float]) -> None:
+    assert Expected(np.array(1.0), 0.5).worst(np.array(got)) == worst
+
+
+def test_the_worst_is_found_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_expected, "_AT_ONCE", 4)
+    value, tolerance = np.zeros((3, 5)), np.array([[1.0], [2.0], [4.0]])
+    for place in np.ndindex(value.shape):
+        got = value.astype(ml_dtypes.bfloat16)
+        got[place] = 8.0
+        allowed = tolerance[place[0], 0]
+        assert Expected(value, tolerance).worst(got) == (8.0 / allowed, 8.0, allowed)

@@ -17,6 +17,16 @@ FILES: Final = {
     "allocations": "allocations.txt",
     "profile": "profile.textproto",
 }
+#: Allocations of a kernel with one loop, whose body begins in region 2.
+LOOP: Final = """\
+$region0: #{k}
+  loop: start=0, step=1, limit=5
+  $region1: #{k} parent=0 // loop_pre_header
+  $region2: #{k} parent=0 // loop_body
+    %8 = sbr.rel (%p1_p0) target = $region4
+  $region3: #{k} parent=0 // loop_header_branch
+    %9 = sbr.rel (!%p2_p1) target = $region2
+"""
 
 
 def dumps(kernel: str, target: str) -> Dumps:

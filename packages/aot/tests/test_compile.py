@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,19 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from mosaic_tpu.aot import TARGETS, _cache, _compat, _compile, _pool, _worker, compile, compile_all, diff
+from mosaic_tpu.aot import (
+    TARGETS,
+    _cache,
+    _compat,
+    _compile,
+    _pool,
+    _worker,
+    compile,
+    compile_all,
+    diff,
+    find_target,
+    specialize,
+)
 from mosaic_tpu.aot._program import program_of
 from mosaic_tpu.aot._progress import Progress
 from mosaic_tpu.aot.errors import (
@@ -41,6 +54,7 @@ from mosaic_tpu.aot.errors import (
     TargetError,
     UnsupportedError,
 )
+from mosaic_tpu.sim import ir
 
 from .conftest import DOUBLE, doubled, lowered, multiplied
 
@@ -470,7 +484,48 @@ def test_a_time_out_names_a_grid_that_the_estimate_walks(rows: int, schedule: bo
         compile(doubled(rows), timeout=1e-3, schedule=schedule, cache=False)
     walked = "for its estimate the compiler walks all 20,000 steps of the grid [20000]: take larger blocks"
     assert (walked in error.value.hint) == named
+    assert ("or compile without schedule=True" in error.value.hint) == named
     assert "raise timeout" in error.value.hint
+
+
+def of_any_length(steps: int) -> Any:
+    """A kernel whose grid has a bound that is an operand, and one that is not, lowered."""
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] * 2
+
+    def call(many: Any, x: Any) -> Any:
+        block = pl.BlockSpec((8, 128), lambda i, j: (0, 0))
+        made = pl.pallas_call(kernel, out_shape=tile, grid=(many, steps), in_specs=[block], out_specs=block)
+        return made(x)
+
+    tile = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+    return lowered(call, jax.ShapeDtypeStruct((), jnp.int32), tile)
+
+
+@compiler
+@pytest.mark.parametrize(("steps", "named"), [(20_000, True), (8, False)])
+def test_a_bound_that_nobody_knows_is_a_question_mark(steps: int, named: bool) -> None:
+    _pool.close()
+    with pytest.raises(CompileTimeoutError) as error:
+        compile(of_any_length(steps), timeout=1e-3, schedule=True, cache=False)
+    assert ("the compiler walks at least 20,000 steps of the grid [?, 20000]: " in error.value.hint) == named
+    assert str(ir.DYNAMIC) not in error.value.hint
+
+
+@compiler
+@pytest.mark.parametrize(
+    "estimated",
+    [
+        lambda source: specialize(source, timeout=1e-3, cache=False),
+        lambda source: _compile.compile_to_rank(program_of(source).text, find_target("v6e"), 1e-3),
+    ],
+)
+def test_what_needs_a_schedule_is_not_told_to_go_without(estimated: Callable[[Any], Any]) -> None:
+    _pool.close()
+    with pytest.raises(CompileTimeoutError) as error:
+        estimated(doubled(8 * 20_000))
+    assert error.value.hint.endswith("[20000]: take larger blocks and a smaller grid, or raise timeout")
 
 
 @compiler

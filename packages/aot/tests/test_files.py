@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +34,7 @@ WRITERS: Final[dict[str, Callable[[Path], None]]] = {
 
 
 def raising(number: int) -> Callable[..., None]:
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise OSError(number, os.strerror(number))
 
     return broken
@@ -100,3 +101,23 @@ def test_a_file_to_be_read_only_stays(writable: bool, tmp_path: Path, monkeypatc
         with pytest.raises(PermissionError):
             Table(file, "k").put(entry(2))
     assert ('"n": 2' in file.read_text()) == writable
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_only_a_new_table_needs_a_folder_that_takes_files(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "table.json"
+    if there:
+        Table(file, "k").put(entry(1))
+    monkeypatch.setattr(tempfile, "TemporaryFile", raising(errno.EACCES))  # a test as root may write all
+    monkeypatch.setattr(os, "replace", raising(errno.EACCES))
+    table = Table(file, "k")
+    if there:
+        table.prepare()
+        table.put(entry(2))
+        assert '"n": 2' in file.read_text()
+    else:
+        with pytest.raises(OptionError, match="cannot be written: Permission denied"):
+            table.prepare()
+        assert files_of(tmp_path) == []

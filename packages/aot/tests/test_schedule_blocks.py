@@ -7,17 +7,7 @@ import pytest
 from mosaic_tpu.aot import find_target
 from mosaic_tpu.aot.schedule import Block, DumpError, LoopBounds, Schedule, read_schedule
 
-from .schedule_kit import schedule, written
-
-LOOP = """\
-$region0: #{k}
-  loop: start=0, step=1, limit=5
-  $region1: #{k} parent=0 // loop_pre_header
-  $region2: #{k} parent=0 // loop_body
-    %8 = sbr.rel (%p1_p0) target = $region4
-  $region3: #{k} parent=0 // loop_header_branch
-    %9 = sbr.rel (!%p2_p1) target = $region2
-"""
+from .schedule_kit import LOOP, schedule, written
 
 
 def outline(block: Block) -> list[tuple[str, int, int, int | None]]:

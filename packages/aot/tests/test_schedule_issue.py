@@ -8,11 +8,11 @@ from mosaic_tpu.aot import TARGETS, find_target
 from mosaic_tpu.aot.schedule import read_schedule
 from mosaic_tpu.aot.schedule.machine import machine
 
-from .schedule_kit import schedule, written
+from .schedule_kit import LOOP, written
 
 
-def issue(*bundles: str, target: str = "v6e") -> list[float]:
-    return list(read_schedule(written(*bundles), find_target(target)).issue)
+def issue(*bundles: str, target: str = "v6e", **texts: str) -> list[float]:
+    return list(read_schedule(written(*bundles, **texts), find_target(target)).issue)
 
 
 def test_a_bundle_takes_a_cycle() -> None:
@@ -73,11 +73,11 @@ def test_another_mxu_is_free() -> None:
 
 
 def test_a_block_begins_with_all_results_there() -> None:
-    # The branch skips the third bundle.
-    first = ": { %v1_v0 = vadd.f32 %v0_v0, %v0_v0 }"
-    use = ": { %v2_v0 = vmul.f32 %v1_v0, %v0_v0 }"
-    assert issue(first, use) == [1, 2]
-    assert sum(schedule("matmul", "v6e").issue) >= schedule("matmul", "v6e").bundles
+    add, use = (f": {{ {what} }}" for what in ("%v1_v0 = vadd.f32 %v0_v0, %v0_v0", "%v2_v0 = vmul.f32 %v1_v0, %v0_v0"))
+    back = [": > { %9 = sbr.rel (!%p2_p1) target = $region2 }", *[": {}"] * 4]
+    # The loop begins with what uses the sum; or the sum is in the loop, too.
+    assert issue(add, f"LB{use} /* Start region 2 */", *back, allocations=LOOP)[:2] == [1, 1]
+    assert issue(f"LB{add} /* Start region 2 */", use, *back, allocations=LOOP)[:2] == [1, 2]
 
 
 def test_a_generation_without_estimates_has_the_latencies_of_v5e() -> None:

@@ -199,6 +199,14 @@ def compile_to_rank(text: str, target: Target, timeout: float) -> Compilation:
     return _compiled(job).raise_for_error()
 
 
+def compile_to_count(
+    source: Any, target: str | Target, vmem_limit_bytes: int | None, timeout: float, cache: bool
+) -> Compilation:
+    """As `compile`, of a kernel whose schedule a run is counted by, with its arrays in HBM."""
+    options = _options("specialize", vmem_limit_bytes, None, True, timeout, cache, True)
+    return _helped(_Job(program_of(source), find_target(target), options)).raise_for_error()
+
+
 def compile_all(
     sources: Mapping[str, Any] | Iterable[Any],
     targets: Iterable[str | Target] = tuple(TARGETS),
@@ -285,6 +293,7 @@ def _in_batch[T](batch: _pool.Batch, job: Callable[[], T]) -> T:
 
 @dataclass(frozen=True)
 class _Options:
+    op: str
     vmem_limit_bytes: int | None
     flags: Flags
     schedule: bool
@@ -306,7 +315,7 @@ def _options(
     check_limit(vmem_limit_bytes, op)
     check_timeout(timeout, op)
     check_flags(given, op)
-    return _Options(vmem_limit_bytes, dict(given), schedule, timeout, cache, operands_in_hbm)
+    return _Options(op, vmem_limit_bytes, dict(given), schedule, timeout, cache, operands_in_hbm)
 
 
 @dataclass(frozen=True)
@@ -451,17 +460,22 @@ def _foreseen(job: _Job) -> str | None:
     first = next(iter(report.errors), None)
     if first is not None:
         return f"lint foresees a refusal: {first.reason}; {first.remedy}"
-    return _walked(job.program) if job.options.schedule else None
+    return _walked(job) if job.options.schedule else None
 
 
-def _walked(program: Program) -> str | None:
+def _walked(job: _Job) -> str | None:
     """The largest grid, where it may be what takes so long: the compiler walks its steps for the estimate."""
-    grids = [module.kernel.attributes.integers("iteration_bounds") for module in program.modules]
+    grids = [module.kernel.attributes.integers("iteration_bounds") for module in job.program.modules]
     grid = max(grids, key=_steps, default=())
     if _steps(grid) < _MANY_STEPS:
         return None
-    walk = f"for its estimate the compiler walks all {_steps(grid):,} steps of the grid {list(grid)}"
-    return f"{walk}: take larger blocks and a smaller grid, raise timeout, or compile without schedule=True"
+    shown = ", ".join("?" if bound == ir.DYNAMIC else str(bound) for bound in grid)
+    count = f"{'at least' if ir.DYNAMIC in grid else 'all'} {_steps(grid):,} steps"
+    remedies = ["take larger blocks and a smaller grid", "raise timeout"]
+    if job.options.op in ("compile", "compile_all"):  # others need the schedule
+        remedies.append("compile without schedule=True")
+    first = ", ".join(remedies[:-1])
+    return f"for its estimate the compiler walks {count} of the grid [{shown}]: {first}, or {remedies[-1]}"
 
 
 def _steps(grid: Sequence[int]) -> int:

@@ -20,8 +20,9 @@ _KINDS: Final = {"tpu.enqueue_dma": _START, "tpu.wait_dma": _WAIT, "tpu.wait_dma
 def frames_of(schedule: Schedule, module: ir.Module, match: Match, counts: Mapping[Region, int]) -> dict[Region, Frame]:
     """The frame of each region that is found in a schedule, and that of the whole call.
 
-    The bundles that a branch may skip are spread over the runs of the frame that they are in. Starts and waits are
-    where the compiler put them, if it kept their order; else they are spread evenly.
+    What a branch may skip is a frame of its own where it is known which branch that is; else it counts in each run of
+    the frame around it. Starts and waits are where the compiler put them, if it kept their order; else they are spread
+    evenly.
 
     Args:
         schedule: the compiler's.

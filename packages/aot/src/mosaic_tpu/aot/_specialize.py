@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mosaic_tpu.aot._compile import TIMEOUT, Compilation
-from mosaic_tpu.aot._compile import compile as compile_source
+from mosaic_tpu.aot._compile import TIMEOUT, compile_to_count
 from mosaic_tpu.aot._frames import frames_of
 from mosaic_tpu.aot._matching import Region, matched, place
 from mosaic_tpu.aot._operands import layout_of, only_kernel, scalar_values, simulated
@@ -17,7 +16,7 @@ from mosaic_tpu.aot._program import program_of
 from mosaic_tpu.aot._roofline import Roofline
 from mosaic_tpu.aot._text import size
 from mosaic_tpu.aot._timeline import Speed, Timeline, walk
-from mosaic_tpu.aot._work import Work, counted_work
+from mosaic_tpu.aot._work import Work, flops_of
 from mosaic_tpu.aot.errors import EstimateError
 from mosaic_tpu.aot.schedule import Block, Estimate, Schedule
 from mosaic_tpu.aot.schedule.machine import machine
@@ -59,7 +58,7 @@ class Specialized:
         name: of the kernel.
         schedule: that the compiler made.
         segments: every block with bundles of its own.
-        work: flops and bytes that the run had.
+        work: flops and bytes that the run had; where two cores share the grid, one core's share of them.
         timeline: the run on a clock: bundles, copies, and waits for them.
     """
 
@@ -203,15 +202,7 @@ def specialize(
     """
     call, module = only_kernel(program_of(source, op="specialize"))
     scalar_values(call, module, scalars)  # wrong ones are refused before the compiler is asked
-    compiled: Compilation = compile_source(
-        source,
-        target,
-        vmem_limit_bytes=vmem_limit_bytes,
-        operands_in_hbm=True,
-        schedule=True,
-        timeout=timeout,
-        cache=cache,
-    )
+    compiled = compile_to_count(source, target, vmem_limit_bytes, timeout, cache)
     schedule = compiled.schedule
     report = simulated(call, module, scalars, timeout)
     body = (module.kernel.operation.number, 0)
@@ -227,7 +218,7 @@ def specialize(
     single = {a.name for a in layout.arguments if a.window is not None and a.window.synchronous}
     timeline = walk(entries, frames_of(schedule, module, match, counts), body, speed, single)
     segments = tuple(_segment(schedule, block, match.blocks[place(block)].runs) for block in schedule.segments)
-    work = replace(counted_work(module, layout, counts, report.dma_bytes), hbm_bytes=timeline.bytes)
+    work = Work(flops_of(module, counts) or {}, timeline.bytes, True)
     return Specialized(compiled.name, schedule, segments, work, timeline)
 
 

@@ -95,16 +95,17 @@ class Table:
         return None
 
     def prepare(self) -> None:
-        """See that the file can be written.
+        """See that the file can be written: one that is there may be written as it is, a new one needs its folder.
 
         Raises:
             OptionError: it cannot.
         """
         try:
             check(self._file)
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self._file.parent):
-                pass
+            if not self._file.exists():
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.TemporaryFile(dir=self._file.parent):
+                    pass
         except OSError as error:
             hint = "name a file in a folder that can be written"
             raise OptionError(f"{self.path} cannot be written: {_reason(error)}", op="tune", hint=hint) from None

@@ -1,9 +1,10 @@
 """A clock that walks through a run: bundles that issue, copies that start, and waits for them.
 
-The walk follows the simulator's record of the run. A region that is the kernel's body, or a loop's, is a frame: a
-stretch of bundles that takes its cycles. A copy is over a latency and the time of its bytes after its start; a wait
-moves the clock there if that is later. Copies do not slow each other down: so the TPU compiler reckons in its own
-estimates. That HBM has only so much for all of them together bounds the whole from below, elsewhere.
+The walk follows the simulator's record of the run. A region that is found in the schedule, the kernel's body or that of
+a loop or a branch, is a frame: a stretch of bundles that takes its cycles. A copy is over a latency and the time of its
+bytes after its start; a wait moves the clock there if that is later. Copies do not slow each other down: so the TPU
+compiler reckons in its own estimates. That HBM has only so much for all of them together bounds the whole from below,
+elsewhere.
 """
 
 from __future__ import annotations

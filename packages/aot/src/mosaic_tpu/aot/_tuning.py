@@ -62,6 +62,11 @@ class Tuning:
     why: str = ""
 
     @property
+    def cycles_are(self) -> str:
+        """What the metric is, in words."""
+        return _WHAT[self.metric]
+
+    @property
     def best(self) -> Any:
         """The config with the fewest cycles.
 
@@ -86,7 +91,7 @@ class Tuning:
     def __str__(self) -> str:
         ranked = [t for t in self.trials if t.cycles is not None]
         refused = [t for t in self.trials if t.cycles is None]
-        counted = f"{len(ranked)} of {len(self.trials)} configs, cycles are {_WHAT[self.metric]}"
+        counted = f"{len(ranked)} of {len(self.trials)} configs, cycles are {self.cycles_are}"
         lines = [f"{self.name} for {self.target}: {counted}"]
         if self.why:
             lines.append(f"  not the compiler's estimate: {self.why}")

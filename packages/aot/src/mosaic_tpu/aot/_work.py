@@ -57,7 +57,7 @@ def static_work(module: ir.Module, layout: ir.Layout) -> Work | None:
         return None
     steps = math.prod(layout.grid)
     runs = static_runs(module, steps)
-    flops = _flops(module, runs)
+    flops = flops_of(module, runs)
     copied = _copies(module, runs)
     windows = [_window_bytes(module, layout, argument) for argument in layout.role("input", "output")]
     if flops is None or copied is None or any(w is None for w in windows):
@@ -78,7 +78,7 @@ def counted_work(module: ir.Module, layout: ir.Layout, runs: Mapping[tuple[int, 
     windows = [_window_bytes(module, layout, argument) for argument in layout.role("input", "output")]
     known = copied is not None and all(w is not None for w in windows)
     moved = (copied or 0) + sum(w or 0 for w in windows) if known else copied_bytes
-    return Work(_flops(module, runs) or {}, moved, True)
+    return Work(flops_of(module, runs) or {}, moved, True)
 
 
 def static_runs(module: ir.Module, steps: int) -> dict[tuple[int, int], int | None]:
@@ -120,7 +120,8 @@ def _placed(module: ir.Module, runs: Runs) -> Iterator[tuple[ir.Operation, int |
             yield op, runs.get((block.owner.number, block.owner.regions.index(block)), 0)
 
 
-def _flops(module: ir.Module, runs: Runs) -> dict[str, int] | None:
+def flops_of(module: ir.Module, runs: Runs) -> dict[str, int] | None:
+    """Of the matmuls of a kernel, by element type of the left operand; ``None`` if it takes data to know them."""
     found: dict[str, int] = {}
     for op, times in _placed(module, runs):
         if op.name == "tpu.matmul":

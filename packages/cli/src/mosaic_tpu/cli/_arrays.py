@@ -87,7 +87,7 @@ def arrays_of(kernel: Any, config: Any) -> tuple[Specs, Specs]:
 
 
 def foreseen(inputs: Specs, outputs: Specs) -> float:
-    """Bytes that simulating a call takes, at the most."""
+    """Bytes that simulating a call takes: at the most for kernels of the zoo, more for one that holds many values."""
     return SIMULATED * sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in (*inputs, *outputs))
 
 

@@ -50,9 +50,8 @@ class Expected:
 
     def _parts(self, array: Array | float) -> Iterator[Array]:
         """Some elements after the others: what is made of them takes as much as they, several times."""
-        rows = np.broadcast_to(array, self.value.shape).reshape(len(self.value), -1)
-        step = max(1, _AT_ONCE // max(1, rows.shape[1]))
-        return (rows[start : start + step] for start in range(0, len(rows), step))
+        flat = np.broadcast_to(array, self.value.shape).flat  # reshape(-1) would copy what is broadcast
+        return (flat[start : start + _AT_ONCE] for start in range(0, len(flat), _AT_ONCE))
 
 
 def _worst(got: Array, value: Float64, tolerance: Float64) -> tuple[float, float, float]:

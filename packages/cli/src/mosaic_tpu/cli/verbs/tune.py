@@ -132,8 +132,7 @@ def _print(out: Any, tuning: "Tuning") -> None:
         else:
             how = "no answer of" if trial.transient else "refused by"
             rows.append(("", "", *values, f"{how} {trial.stage}: {trial.refused}"))
-    whose = {"compiler": "the compiler's estimate", "counted": "simulated run timed by bundles", "measured": "measured"}
-    out.print(f"{tuning.name} for {tuning.target}: cycles are {whose[tuning.metric]}", soft_wrap=True)
+    out.print(f"{tuning.name} for {tuning.target}: cycles are {tuning.cycles_are}", soft_wrap=True)
     if tuning.why:
         out.print(f"not the compiler's estimate: {tuning.why}", soft_wrap=True)
     out.print()
