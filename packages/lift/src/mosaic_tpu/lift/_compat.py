@@ -21,6 +21,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.passmanager import PassManager
 
 from mosaic_tpu.builder import MosaicModule
+from mosaic_tpu.builder._compat import DROPS_IN_WHILE_LOOPS as DROPS_IN_WHILE_LOOPS
 from mosaic_tpu.builder._compat import DYNAMIC_FORI_IS_ONE_LOOP as DYNAMIC_FORI_IS_ONE_LOOP
 from mosaic_tpu.builder._compat import FORWARD_COMPATIBLE_IR_VERSION as FORWARD_COMPATIBLE_IR_VERSION
 from mosaic_tpu.builder._compat import MODULE_HAS_NAME as MODULE_HAS_NAME

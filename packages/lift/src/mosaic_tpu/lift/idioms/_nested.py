@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mosaic_tpu.builder.ops.arith import CMPI
 from mosaic_tpu.lift._code import Call, Items, Node, Text, quoted
-from mosaic_tpu.lift._compat import DYNAMIC_FORI_IS_ONE_LOOP, PALLAS_WAITS_WITH_WAIT_DMA
+from mosaic_tpu.lift._compat import DROPS_IN_WHILE_LOOPS, DYNAMIC_FORI_IS_ONE_LOOP, PALLAS_WAITS_WITH_WAIT_DMA
 from mosaic_tpu.lift._numbers import scalar
 from mosaic_tpu.lift._regions import UNROLL, carried_bases
 from mosaic_tpu.lift._types import known, type_code
@@ -252,7 +252,7 @@ def _static(block: Sequence[ir.Operation], place: int) -> Nested | None:
     factor = loop.attributes.integer(UNROLL) if UNROLL in loop.attributes else 1
     if count < 1 or factor == count or (UNROLL in loop.attributes and factor < 2):
         return None
-    counts = bool(loop.regions[0].arguments[0].users)
+    counts = bool(loop.regions[0].arguments[0].users) or not _drops_unread(loop)
     after = tuple(block[place + 1 : place + 2]) if counts else ()
     if counts and not _is_dead_number(after, str(count)):
         return None
@@ -264,6 +264,15 @@ def _static(block: Sequence[ir.Operation], place: int) -> Nested | None:
         low, step_, inside = strided
         return Nested(before, after, _pl_loop, (str(low), str(low + step_ * count), str(step_)), how, inside)
     return Nested(before, after, _fori_loop, (str(start), str(start + count)), how)
+
+
+def _drops_unread(op: ir.Operation) -> bool:
+    """Whether JAX drops what nobody reads where the op stands, as a counter: before 0.12 not in a `while_loop`."""
+    while op.parent is not None:
+        op = op.parent.owner
+        if op.name == "scf.while" and not DROPS_IN_WHILE_LOOPS:
+            return False
+    return True
 
 
 _INDEX: Final = ["arith.constant", "arith.muli", "arith.constant", "arith.addi"]
